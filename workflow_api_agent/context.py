@@ -37,6 +37,10 @@ class Context(Protocol):
         """The caller's own reference of the run, or None."""
 
     @property
+    def failure(self) -> dict[str, str | None] | None:
+        """Step, code and message of the failure of the run, in a step of `on_failure` or `always`; else None."""
+
+    @property
     def idempotency_key(self) -> str:
         """A key for calls to other services, equal in all attempts of this step of this run."""
 

@@ -57,6 +57,7 @@ def run_agent(
     run_id: str = "run_test",
     step: str = "step",
     client_reference: str | None = None,
+    failure: Mapping[str, str | None] | None = None,
 ) -> AgentRun:
     """Calls an agent's function, plain or async, with a context in temporary folders, and returns the result.
 
@@ -76,6 +77,7 @@ def run_agent(
         run_id: The run.
         step: The handle of the step.
         client_reference: The caller's own reference of the run.
+        failure: Step, code and message of the failure of the run, for a step of `on_failure` or `always`.
 
     Raises:
         ValueError: the return value is not JSON, too large or nested too deep, or a name is in both `context.outputs`
@@ -98,6 +100,7 @@ def run_agent(
         context = _Context(root, parameters, input_text, needs, connectors, secrets, attempt)
         context.run_id, context.step, context.client_reference = run_id, step, client_reference
         context.idempotency_key = f"{run_id}/{step}"
+        context.failure = None if failure is None else dict(failure)
         with contextlib.chdir(root / "workspace"):
             value = _checked(_finished(function(context)))
         outputs, shared = _left(root / "outputs"), _left(root / "shared")
@@ -121,6 +124,7 @@ class _Context:
         self.attempt = attempt
         self.run_id = self.step = self.idempotency_key = ""
         self.client_reference: str | None = None
+        self.failure: dict[str, str | None] | None = None
         self.parameters = dict(parameters or {})
         self.input_text = input_text
         self.traceparent: str | None = None

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import orjson
 
+JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+"""Any JSON value, whose members are typed, too."""
 JsonObject = dict[str, Any]
 """JSON object that its holder may change."""
 

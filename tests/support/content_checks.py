@@ -3,6 +3,8 @@
 from typing import Any
 
 from backend.resources.schemas.content_checks import CodeProblem, code_problem
+from backend.resources.schemas.expression_scope import Expected, Scope
+from backend.resources.schemas.expressions import problem_of
 from backend.resources.schemas.program import schema_problem
 
 
@@ -16,6 +18,10 @@ class UnboundedChecks:
     def code_problem(self, text: str | bytes, *, defines: str | None = None) -> CodeProblem | None:
         """Returns the problem of source text, or None."""
         return code_problem(text, defines=defines)
+
+    def expression_problem(self, source: str, expected: Expected, scope: Scope) -> str | None:
+        """Returns the problem of an expression, or None."""
+        return problem_of(source, expected, scope)
 
 
 UNBOUNDED = UnboundedChecks()

@@ -1,4 +1,4 @@
-"""Checks of JSON Schemas and Python source in manifests; Python is compiled, not run."""
+"""Checks of the JSON Schemas, expressions and Python in manifests; Python is compiled, not run."""
 
 import symtable
 import sys
@@ -6,6 +6,7 @@ from importlib.util import decode_source
 from typing import Any, Final, NamedTuple, Protocol
 
 from backend.common.deployment_terms import CODE_BOUNDS
+from backend.resources.schemas.expression_scope import Expected, Scope
 
 # The default of the interpreter that runs agents; confined processes have a higher one.
 _RECURSION_LIMIT: Final = 1_000
@@ -63,3 +64,6 @@ class ContentChecks(Protocol):
 
     def code_problem(self, text: str | bytes, *, defines: str | None = None) -> CodeProblem | None:
         """Returns the problem of Python source that is no Python, or does not define a name at its top, or None."""
+
+    def expression_problem(self, source: str, expected: Expected, scope: Scope) -> str | None:
+        """Returns the problem of an expression that must give this kind of value, or None."""

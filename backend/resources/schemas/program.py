@@ -1,4 +1,4 @@
-"""The program of the confined processes that validate values, schemas and code; see `backend.isolation.confined`.
+"""The program of the confined processes that judge values, schemas, code and expressions.
 
 Patterns of a JSON Schema take linear time; other keywords are not bounded.
 """
@@ -13,6 +13,7 @@ import jsonschema_rs
 from backend.common import json_text
 from backend.common.json_text import UnstorableJsonError, parse_strict
 from backend.isolation.confined import Arguments
+from backend.resources.schemas import expressions
 from backend.resources.schemas.content_checks import CodeProblem, code_problem
 
 LONGEST_MESSAGE: Final = 1_000
@@ -182,4 +183,6 @@ OPERATIONS: Final[Mapping[str, Callable[[Arguments, list[int]], object]]] = {
     "normalise": normalise,
     "member": member,
     "compile": compile_code,
+    "check_expression": expressions.run_check,
+    "evaluate": expressions.run_evaluation,
 }

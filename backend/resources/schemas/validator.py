@@ -1,16 +1,22 @@
-"""Validates values by schemas, and schemas and code of manifests, each within limits of time and memory."""
+"""Judges values by schemas, schemas and code of manifests, and expressions, each within limits of time and memory."""
 
+import math
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
-from backend.common.deployment_terms import CODE_BOUNDS, SchemaBounds
-from backend.common.json_text import JsonText, UnstorableJsonError
+from backend.common.deployment_terms import CODE_BOUNDS, EXPRESSION_BOUNDS, SchemaBounds
+from backend.common.json_text import JsonText, JsonValue, UnstorableJsonError
 from backend.isolation.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.resources.schemas.content_checks import BEYOND_BOUNDS, CodeProblem
+from backend.resources.schemas.expression_scope import Expected, ExpressionError, Scope, Values
 
 _ADMINISTRATORS: Final = "administrators"
+_LONGEST_QUOTE: Final = 100
+# Each MiB of values that an expression sees may take as much more, to be read.
+_READING: Final = SchemaBounds(cpu_seconds=0.2, memory_mb=32)
 # The time for all schemas of one call, and for all its code, as a multiple of the time for one.
 _CHECKS_TOGETHER: Final = 4
 # Failures that a value or schema causes; without a process there is no verdict.
@@ -100,6 +106,60 @@ class SchemaValidator:
             return BEYOND_BOUNDS
         return None if found is None else CodeProblem(*found)
 
+    def expression_problem(
+        self, source: str, expected: Expected, scope: Scope, *, deadline: float | None = None
+    ) -> str | None:
+        """Returns the problem of an expression by the types of what it sees, None if it has none.
+
+        Has a deadline, and raises, as `schema_problem`.
+        """
+        if deadline is not None and monotonic() >= deadline:
+            return _unchecked("expressions", self._bounds)
+        arguments = {"source": source, "expected": expected, "scope": scope}
+        try:
+            problem = self._run("check_expression", arguments, _ADMINISTRATORS, None, EXPRESSION_BOUNDS)
+        except ConfinedError as error:
+            if error.kind not in _VERDICTS:
+                raise
+            return f"must be a CEL expression that can be checked within {EXPRESSION_BOUNDS}"
+        return None if problem is None else str(problem)
+
+    def evaluate(
+        self,
+        expressions: Sequence[tuple[str, Expected]],
+        scope: Scope,
+        values: Values,
+        needs: Mapping[str, str],
+        *,
+        owner: str,
+        halt: threading.Event | None = None,
+    ) -> list[JsonValue]:
+        """Returns the values of expressions; `needs` are JSON texts by step, in place of `values["needs"]`.
+
+        Raises:
+            ExpressionError: one gave no value, or another kind of value, or not within its bounds.
+            ConfinedError: `halt` was set, or the judge is closed.
+            ValidatorUnavailableError: no process could be started.
+        """
+        sources = " ".join(source for source, _ in expressions)
+        seen = {step: text for step, text in needs.items() if step in sources}
+        mebibytes = sum(map(len, seen.values())) / 2**20
+        bounds = SchemaBounds(
+            len(expressions) * EXPRESSION_BOUNDS.cpu_seconds + mebibytes * _READING.cpu_seconds,
+            EXPRESSION_BOUNDS.memory_mb + math.ceil(mebibytes) * _READING.memory_mb,
+        )
+        arguments = {"expressions": expressions, "scope": scope, "values": values, "needs": seen}
+        try:
+            given: list[JsonValue] = self._run("evaluate", arguments, owner, halt, bounds)
+        except ConfinedError as error:
+            if error.kind not in _VERDICTS:
+                raise
+            if error.kind is FailureKind.FAILED:
+                raise ExpressionError(str(error)) from error
+            shown = " ".join(sources.split())[:_LONGEST_QUOTE]
+            raise ExpressionError(f"The expression `{shown}` gave no value within {EXPRESSION_BOUNDS}.") from error
+        return given
+
     def normalised(self, value: str, *, owner: str, halt: threading.Event | None = None) -> JsonText:
         """Returns JSON text of a step as compact JSON text.
 
@@ -179,6 +239,10 @@ class ManifestChecks:
     def code_problem(self, text: str | bytes, *, defines: str | None = None) -> CodeProblem | None:
         """Returns the problem of Python source, or None; see `SchemaValidator.code_problem`."""
         return self.judge.code_problem(text, defines=defines, deadline=self.code_until)
+
+    def expression_problem(self, source: str, expected: Expected, scope: Scope) -> str | None:
+        """Returns as `SchemaValidator.expression_problem`."""
+        return self.judge.expression_problem(source, expected, scope, deadline=self.schemas_until)
 
 
 def _unchecked(what: str, bounds: SchemaBounds) -> str:

@@ -50,6 +50,7 @@ class StepRequest:
     attempt: int = 1
     run_id: str = ""
     client_reference: str | None = None
+    failure: Mapping[str, str | None] | None = None
     data_limits: StepDataLimits = field(default_factory=StepDataLimits)
     events: EventBudget = field(default_factory=lambda: event_budget(StepDataLimits()))
     source: Mapping[str, bytes] | None = None

@@ -147,6 +147,7 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
             "step": request.step,
             "run_id": request.run_id,
             "client_reference": request.client_reference,
+            "failure": request.failure,
             "code": _code(request),
             "parameters": dict(request.parameters),
             "input_text": request.input_text,

@@ -55,6 +55,9 @@ class DbosBackend:
     def cancel(self, segment_id: str) -> None:
         """Does nothing: the worker that executes the segment watches its run's row."""
 
+    def abandon(self, segment_id: str) -> None:
+        """Does nothing: this process executes nothing."""
+
     def executes(self, segment_id: str) -> bool:  # noqa: ARG002 - one answer for all segments
         """Returns False: this process executes nothing."""
         return False

@@ -132,6 +132,13 @@ class LocalEngine:
             if entry is not None:
                 self._loop.call_soon_threadsafe(entry.segment.stop)
 
+    def abandon(self, segment_id: str) -> None:
+        """Ends a segment that is not this process's any more; see `Engine.abandon`."""
+        with self._lock:
+            entry = self._segments.get(segment_id)
+            if entry is not None:
+                self._loop.call_soon_threadsafe(entry.segment.abort)
+
     def executes(self, segment_id: str) -> bool:
         """Returns whether this engine executes the segment; see `Engine.executes`."""
         with self._lock:
@@ -191,7 +198,7 @@ class LocalEngine:
         with self._lock:
             entries = list(self._segments.values())
         for entry in entries:
-            entry.segment.stop()
+            entry.segment.abort()
         self._aborted.set()
 
     async def _drain(self, grace_seconds: float) -> None:

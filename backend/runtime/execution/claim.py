@@ -17,7 +17,7 @@ from backend.services.deployment import sql as deployment_sql
 from backend.services.runs import lifecycle, lifecycle_sql, redaction_manifest
 from backend.services.runs.change_records import log_change
 from backend.services.uploads import sql as uploads_sql
-from backend.services.workflows.resolved_workflow import APPROVAL, ResolvedStep, ResolvedWorkflow, load_workflow
+from backend.services.workflows.resolved_workflow import APPROVAL, Phase, ResolvedStep, ResolvedWorkflow, load_workflow
 from backend.storage.database import OutcomeUnknownError, Tx
 from backend.storage.tables.segments import ApprovalRow, StepRow
 
@@ -190,9 +190,13 @@ def has_inputs(terms: ResolvedWorkflow, parameters: Mapping[str, Any]) -> bool:
 
 
 def steps_to_begin(terms: ResolvedWorkflow) -> Sequence[ResolvedStep]:
-    """Returns the steps that a run begins with; none where their kinds are mixed."""
-    first = [step for step in terms.steps if not step.needs]
-    return first if len(set(map(attrgetter("kind"), first))) == 1 else []
+    """Returns the steps that a run begins with at once; none where their kinds are mixed, or one is more than that.
+
+    That is one with a condition, which is judged before, a fan-out or a child.
+    """
+    first = [step for step in terms.steps if step.phase is Phase.MAIN and not step.needs]
+    plain = all(step.when is None and (step.takes_slot or step.kind == APPROVAL) for step in first)
+    return first if plain and len(set(map(attrgetter("kind"), first))) == 1 else []
 
 
 def slot_memory(slots: StepSlots, step: ResolvedStep) -> int:

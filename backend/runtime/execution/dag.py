@@ -1,18 +1,25 @@
 """Decides which steps of a workflow may begin, and which never will. Pure rules, no I/O.
 
-A step begins when every step that it needs has completed. When an optional step fails, the optional steps behind it
-are skipped, and a required step behind it is blocked: it cannot work without what it needs, so the run cannot go on.
-When a required step fails, every step behind it is blocked.
+A step begins when every step that it needs has ended with a status that it accepts, by default `completed`. Behind an
+optional step that failed, optional steps are skipped, and required ones blocked: they cannot work without what they
+need, so the run cannot go on. Behind a step that its condition skipped, steps are skipped. A failed step that is
+neither optional nor accepted by every step that needs it fails the run, and steps behind it are blocked.
+
+Steps of `on_failure` and `always` have plans of their own: they need nothing, and fail nothing.
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
 from backend.common.states import STEP_UNFINISHED, StepStatus
-from backend.services.workflows.resolved_workflow import APPROVAL, ResolvedStep
+from backend.services.workflows.resolved_workflow import APPROVAL, Phase, ResolvedStep
 
 _UNFINISHED: Final = frozenset(STEP_UNFINISHED)
+
+Status = Mapping[str, str]
+"""The statuses of all steps, by handle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +27,17 @@ class Plan:
     """The consequences of the steps' statuses; every tuple is in the order of the definition.
 
     Attributes:
-        begin: Agent steps that may begin once there is a slot.
+        judge: Steps that may begin once their condition was found true.
+        begin: Steps of agents and workflows that may begin, an agent's once there is a slot.
         ask: Approval steps whose approval may be asked for.
         skip: Pending steps that will never begin, and that the run completes without.
         block: Pending steps that will never begin, and that the run cannot do without.
-        failed: The first required step that failed, if any: the run fails.
-        stuck: The first step that is blocked though no required step failed, if any: the run cannot go on.
+        failed: The first step whose failure fails the run, if any.
+        stuck: The first step that is blocked though no failure fails the run, if any: the run cannot go on.
         done: Whether no step is left to begin, to finish or to be decided.
     """
 
+    judge: tuple[str, ...]
     begin: tuple[str, ...]
     ask: tuple[str, ...]
     skip: tuple[str, ...]
@@ -38,28 +47,37 @@ class Plan:
     done: bool
 
 
-def plan(steps: Sequence[ResolvedStep], status: Mapping[str, str]) -> Plan:
-    """Returns the plan for these statuses; `status` has every step."""
-    optional = {step.step: step.optional for step in steps}
-    after = dict(status)
+def plan(
+    steps: Sequence[ResolvedStep],
+    status: Status,
+    judged: AbstractSet[str] = frozenset(),
+    phase: Phase = Phase.MAIN,
+) -> Plan:
+    """Returns the plan of a phase for these statuses; `judged` are the steps whose condition was found true."""
+    of_phase = {step.step: step for step in steps if step.phase is phase}
+    after = {name: status[name] for name in of_phase}
     changed = True
     while changed:
         changed = False
-        for step in steps:
-            if after[step.step] == StepStatus.PENDING and (final := _final_status(step, after, optional)) is not None:
-                after[step.step] = final
+        for name, step in of_phase.items():
+            if after[name] == StepStatus.PENDING and (final := _final_status(step, after, of_phase)) is not None:
+                after[name] = final
                 changed = True
-    pending = [step for step in steps if status[step.step] == StepStatus.PENDING]
+    pending = [step for name, step in of_phase.items() if status[name] == StepStatus.PENDING]
     ready = [
         step
         for step in pending
-        if after[step.step] == StepStatus.PENDING and all(after[need] == StepStatus.COMPLETED for need in step.needs)
+        if after[step.step] == StepStatus.PENDING and all(after[need] in step.accept for need in step.needs)
     ]
-    failed = next((step.step for step in steps if after[step.step] == StepStatus.FAILED and not step.optional), None)
-    blocked = next((step.step for step in steps if after[step.step] == StepStatus.BLOCKED), None)
+    may_begin = [step for step in ready if step.when is None or step.step in judged]
+    failed = next(
+        (name for name, step in of_phase.items() if after[name] == StepStatus.FAILED and fails_run(step, steps)), None
+    )
+    blocked = next((name for name in of_phase if after[name] == StepStatus.BLOCKED), None)
     return Plan(
-        begin=tuple(step.step for step in ready if step.kind != APPROVAL),
-        ask=tuple(step.step for step in ready if step.kind == APPROVAL),
+        judge=tuple(step.step for step in ready if step not in may_begin),
+        begin=tuple(step.step for step in may_begin if step.kind != APPROVAL),
+        ask=tuple(step.step for step in may_begin if step.kind == APPROVAL),
         skip=tuple(step.step for step in pending if after[step.step] == StepStatus.SKIPPED),
         block=tuple(step.step for step in pending if after[step.step] == StepStatus.BLOCKED),
         failed=failed,
@@ -68,21 +86,49 @@ def plan(steps: Sequence[ResolvedStep], status: Mapping[str, str]) -> Plan:
     )
 
 
-def unmet_need(step: ResolvedStep, status: Mapping[str, str]) -> str | None:
-    """Returns the first step that this one needs and that will not complete."""
+def fails_run(step: ResolvedStep, steps: Sequence[ResolvedStep]) -> bool:
+    """Returns whether the failure of a step fails the run: it is required, and not every step that needs it accepts."""
+    if step.optional:
+        return False
+    dependents = [other for other in steps if step.step in other.needs]
+    return not dependents or any(StepStatus.FAILED not in other.accept for other in dependents)
+
+
+def unmet_need(step: ResolvedStep, status: Status) -> str | None:
+    """Returns the first step that this one needs and that ended with a status that it does not accept."""
     return next(
-        (need for need in step.needs if status[need] not in _UNFINISHED and status[need] != StepStatus.COMPLETED), None
+        (need for need in step.needs if status[need] not in _UNFINISHED and status[need] not in step.accept), None
     )
 
 
-def _final_status(step: ResolvedStep, status: Mapping[str, str], optional: Mapping[str, bool]) -> str | None:
+def without_failed_need(steps: Mapping[str, ResolvedStep], status: Status) -> set[str]:
+    """Returns the steps that lack a step that failed, directly or behind others that were skipped for it."""
+    found: set[str] = set()
+    grown = True
+    while grown:
+        grown = False
+        for name, step in steps.items():
+            unmet = (need for need in step.needs if status[need] not in step.accept)
+            if name not in found and any(
+                status[need] == StepStatus.FAILED or (status[need] == StepStatus.SKIPPED and need in found)
+                for need in unmet
+            ):
+                found.add(name)
+                grown = True
+    return found
+
+
+def _final_status(step: ResolvedStep, status: Status, steps: Mapping[str, ResolvedStep]) -> str | None:
     """Returns skipped or blocked where a step cannot begin any more, else None."""
-    needs = [(need, status[need]) for need in step.needs]
+    unmet = {
+        need: status[need] for need in step.needs if status[need] not in _UNFINISHED and status[need] not in step.accept
+    }
+    if not unmet:
+        return None
     if any(
-        state in {StepStatus.BLOCKED, StepStatus.CANCELLED} or (state == StepStatus.FAILED and not optional[need])
-        for need, state in needs
+        state in {StepStatus.BLOCKED, StepStatus.CANCELLED} or (state == StepStatus.FAILED and not steps[need].optional)
+        for need, state in unmet.items()
     ):
         return StepStatus.BLOCKED
-    if any(state in {StepStatus.FAILED, StepStatus.SKIPPED} for _, state in needs):
-        return StepStatus.SKIPPED if step.optional else StepStatus.BLOCKED
-    return None
+    blocks = not step.optional and step.step in without_failed_need(steps, status)
+    return StepStatus.BLOCKED if blocks else StepStatus.SKIPPED

@@ -15,6 +15,7 @@ from backend.resources.schemas.validator import ValidatorUnavailableError
 from backend.runtime.execution import dag, retries, sql
 from backend.runtime.execution.claim import ClaimedSegment, claim_segment, slot_memory
 from backend.runtime.execution.closing import publish, store_result
+from backend.runtime.execution.expressions import Expressions
 from backend.runtime.execution.preparation import StepInputs, inputs_folder, prepare, remove_folder
 from backend.runtime.execution.retries import wait_seconds
 from backend.runtime.execution.segment_context import SegmentContext, StoppedError, StopSignal
@@ -23,7 +24,9 @@ from backend.runtime.execution.step_files import drop_files
 from backend.runtime.execution.steps import StepCompletion, StepFailure, StepWork
 from backend.runtime.execution.traced_work import traced_segment, traced_step
 from backend.runtime.outcomes import RunOutcome, reason_to_stop
+from backend.services.runs import lifecycle_sql
 from backend.services.runs.lifecycle import RunResult, SegmentEndedError, park_run, promote_outputs, requeue_segment
+from backend.services.workflows.resolved_workflow import Phase
 from backend.storage.database import DatabaseUnavailableError, Tx
 from contract.failure_codes import INVARIANT_BLOCKED
 
@@ -40,6 +43,7 @@ class Segment:
         self._segment_id = segment_id
         self._claimed = claimed
         self._stop = asyncio.Event()
+        self._abort = asyncio.Event()
 
     @property
     def claimed(self) -> bool:
@@ -48,6 +52,11 @@ class Segment:
 
     def stop(self) -> None:
         """Makes the segment kill its steps and close its run, with the outcome that the run's row then says."""
+        self._stop.set()
+
+    def abort(self) -> None:
+        """Stops the segment as `stop`, also while it runs the last steps of its run, and begins none of these."""
+        self._abort.set()
         self._stop.set()
 
     async def run(self) -> None:
@@ -63,7 +72,7 @@ class Segment:
                 return
             claimed = self._claimed = await self._claim()
         if claimed is not None:
-            await _SegmentRun(self._context, self._segment_id, claimed, self._stop).run()
+            await _SegmentRun(self._context, self._segment_id, claimed, self._stop, self._abort).run()
 
     async def _claim(self) -> ClaimedSegment | None:
         what = f"The claim of segment {self._segment_id}"
@@ -91,71 +100,167 @@ class Segment:
 class _SegmentRun:
     """The execution of a claimed segment."""
 
-    def __init__(self, context: SegmentContext, segment_id: str, claimed: ClaimedSegment, stop: asyncio.Event) -> None:
+    def __init__(
+        self,
+        context: SegmentContext,
+        segment_id: str,
+        claimed: ClaimedSegment,
+        stop: asyncio.Event,
+        abort: asyncio.Event,
+    ) -> None:
         self._context = context
         self._segment_id = segment_id
         self._claimed = claimed
         self._step_states = claimed.step_states
         self._journal = SegmentJournal(context, segment_id, claimed)
         self._stop_signal = StopSignal(stop)
+        self._abort = abort
         self._slots: dict[str, asyncio.Future[None]] = {}
         self._holding: set[str] = set(claimed.begun)
         self._beginning: list[str] = list(claimed.begun)
         self._tasks: dict[asyncio.Task[StepOutcome], str] = {}
         self._backoffs: dict[str, asyncio.Task[None]] = {}
         self._parked = False
-        self._step_inputs = StepInputs(claimed.parameters, claimed.input_text)
+        self._conditions: dict[asyncio.Task[bool | StepFailure], str] = {}
+        self._judged: set[str] = set()
+        self._step_inputs: StepInputs | None = None
+        self._expressions: Expressions | None = None
+        self._outcome: RunOutcome | None = None
+        self._failed_step: str | None = None
 
     async def run(self) -> None:
         try:
-            step_inputs = await prepare(self._context, self._claimed, self._journal, self._stop_signal)
-            if step_inputs is not None:
-                self._step_inputs = step_inputs
-                await self._execute()
+            await self._run()
         except StoppedError:
             await self._give_up()
-            await self._journal.close_stopped()
+            await self._journal.close_stopped(self._outcome)
         except SegmentEndedError:
             # The process that closed the run has recorded why.
             await self._give_up()
         except Exception:  # noqa: BLE001 - the steps must die and the run must end, whatever the cause
             _LOG.exception("Segment %s failed unexpectedly", self._segment_id)
             await self._give_up()
-            await self._journal.close_stopped()
+            await self._journal.close_stopped(self._outcome)
         finally:
             self._stop_signal.close()
             if not self._parked and self._context.folder_of_run(self._claimed.run_id).exists():
                 await self._context.in_slow_thread(lambda: remove_folder(self._context, self._claimed.run_id))
 
+    async def _run(self) -> None:
+        try:
+            if await self._prepare():
+                await self._execute()
+        except StoppedError:
+            if not self._has_last_steps:
+                raise
+            outcome = await self._context.in_thread(self._reason_to_stop)
+            if outcome is None or self._abort.is_set():
+                raise
+            await self._give_up()
+            await self._end(outcome)
+
+    async def _prepare(self) -> bool:
+        """Prepares the inputs of steps; returns whether there are steps to run.
+
+        Raises:
+            StoppedError: the segment is to stop, as also where it ends a run whose approvals were waited for.
+        """
+        if not await self._prepare_inputs():
+            return False
+        if self._claimed.first or not self._has_last_steps:
+            return True
+        if await self._context.in_thread(self._reason_to_stop) is not None:
+            raise StoppedError
+        return True
+
+    async def _prepare_inputs(self) -> bool:
+        self._step_inputs = await prepare(self._context, self._claimed, self._journal, self._stop_signal)
+        if self._step_inputs is not None:
+            self._expressions = Expressions(self._context, self._claimed, self._step_inputs.parameters)
+        return self._step_inputs is not None
+
     async def _execute(self) -> None:
+        failure = await self._run_steps(Phase.MAIN)
+        if failure is not None:
+            await self._kill()
+            await self._end(RunOutcome(RunStatus.FAILED, *failure))
+        elif self._step_states.plan(self._judged).done:
+            await self._complete()
+        else:
+            await self._park()
+
+    async def _run_steps(self, phase: Phase) -> tuple[str, str] | None:
+        """Runs the steps of a phase until none can begin; returns code and message of a run that cannot go on."""
         while True:
-            plan = self._step_states.plan()
+            plan = self._step_states.plan(self._judged, phase)
             self._step_states.settle(plan)
             failure = self._step_states.failure(plan)
             if failure is not None:
-                await self._kill()
-                await self._journal.close(RunOutcome(RunStatus.FAILED, *failure))
-                return
+                self._failed_step = plan.failed or plan.stuck
+                return failure
+            self._judge(plan)
             self._step_states.request_approvals(plan.ask, self._context.clock())
             self._take_slots(plan)
-            if not (self._tasks or self._slots or self._beginning or self._backoffs):
-                await (self._complete() if plan.done else self._park())
-                return
+            if not (self._tasks or self._slots or self._beginning or self._backoffs or self._conditions):
+                return None
             await self._journal.record()
             self._start_steps()
             await self._wait()
+
+    async def _end(self, outcome: RunOutcome) -> None:
+        """Closes a run that failed or was cancelled, after the steps that run last; raises as `SegmentJournal.close`.
+
+        From here on the segment stops only where it is aborted.
+        """
+        self._outcome = outcome
+        if self._has_last_steps and self._step_states.began:
+            await self._begin_last_steps()
+            self._step_states.cancel_unfinished(self._context.clock())
+            run_id = self._claimed.run_id
+            await self._journal.record(lambda tx, at: lifecycle_sql.withdraw_all_approvals(tx, run_id, at))
+            if outcome.status == RunStatus.FAILED:
+                await self._run_steps(Phase.ON_FAILURE)
+            else:
+                self._step_states.skip_phase(Phase.ON_FAILURE, "The run did not fail.")
+            await self._run_steps(Phase.ALWAYS)
+        await self._journal.close(outcome)
+
+    async def _begin_last_steps(self) -> None:
+        self._stop_signal.close()
+        self._stop_signal = StopSignal(self._abort)
+        if self._step_inputs is None:
+            # The request to stop came before the inputs were swept for personal data.
+            await self._prepare_inputs()
+
+    @property
+    def _has_last_steps(self) -> bool:
+        return self._claimed.terms.has_last_steps
+
+    def _judge(self, plan: dag.Plan) -> None:
+        """Evaluates the conditions of steps that may begin once theirs is true."""
+        assert self._expressions is not None
+        judging = self._conditions.values()
+        for step in [step for step in plan.judge if step not in judging]:
+            condition = self._expressions.condition(self._step_states.terms(step))
+            self._conditions[asyncio.create_task(condition, name=f"{self._claimed.run_id}/{step}/when")] = step
 
     def _take_slots(self, plan: dag.Plan) -> None:
         """Requests a slot for each step that may begin, and begins those that have theirs."""
         room = self._claimed.terms.parallel_steps - len(self._tasks) - len(self._slots) - len(self._beginning)
         new = [step for step in plan.begin if step not in self._slots and step not in self._backoffs]
         for step in new[:room]:
-            self._slots[step] = self._context.slots.request(self._claimed.key_id, self._memory(step))
+            if self._step_states.terms(step).takes_slot:
+                self._slots[step] = self._context.slots.request(self._claimed.key_id, self._memory(step))
+            else:
+                self._begin(step)
         for step in [step for step, slot in self._slots.items() if slot.done()]:
             del self._slots[step]
             self._holding.add(step)
-            self._beginning.append(step)
-            self._step_states.begin(step, self._context.clock())
+            self._begin(step)
+
+    def _begin(self, step: str) -> None:
+        self._beginning.append(step)
+        self._step_states.begin(step, self._context.clock())
 
     def _start_steps(self) -> None:
         for step in self._beginning:
@@ -176,7 +281,8 @@ class _SegmentRun:
             self._context.slots.release(self._claimed.key_id, self._memory(step))
 
     def _step_work(self, step: str) -> StepWork:
-        claimed = self._claimed
+        claimed, inputs = self._claimed, self._step_inputs
+        assert inputs is not None
         return StepWork(
             context=self._context,
             run_id=claimed.run_id,
@@ -186,14 +292,23 @@ class _SegmentRun:
             segment_id=self._segment_id,
             step=self._step_states.terms(step),
             attempt=self._step_states.attempt(step),
-            parameters=self._step_inputs.parameters,
-            input_text=self._step_inputs.input_text,
+            parameters=inputs.parameters,
+            input_text=inputs.input_text,
+            failure=self._failure,
             redaction=claimed.redaction,
             needs=self._step_states.needs_of(step),
             inputs=inputs_folder(self._context, claimed),
             keep_files=any(step in other.needs for other in claimed.terms.steps),
             on_executed=partial(self._release, step),
         )
+
+    @property
+    def _failure(self) -> dict[str, str | None] | None:
+        """Returns step, code and message of the failure that ends the run; None where it did not fail."""
+        outcome = self._outcome
+        if outcome is None or outcome.status != RunStatus.FAILED:
+            return None
+        return {"step": self._failed_step, "code": outcome.code, "message": outcome.message}
 
     async def _wait(self) -> None:
         """Waits until a step finishes, gets a slot or may be retried, and takes up the outcomes of finished steps.
@@ -202,7 +317,11 @@ class _SegmentRun:
             StoppedError: the segment is to stop.
             SegmentEndedError: another process closed the run.
         """
-        await self._stop_signal.wait_first({*self._tasks, *self._slots.values(), *self._backoffs.values()})
+        await self._stop_signal.wait_first(
+            {*self._tasks, *self._slots.values(), *self._backoffs.values(), *self._conditions}
+        )
+        for condition in [condition for condition in self._conditions if condition.done()]:
+            self._take_condition(self._conditions.pop(condition), condition.result())
         for step in [step for step, backoff in self._backoffs.items() if backoff.done()]:
             del self._backoffs[step]
         for task in [task for task in self._tasks if task.done()]:
@@ -217,6 +336,15 @@ class _SegmentRun:
                     self._take_failure(step, failed, at)
         for warning in () if self._claimed.redaction is None else self._claimed.redaction.take_warnings():
             self._step_states.warn(warning)
+
+    def _take_condition(self, step: str, given: bool | StepFailure) -> None:
+        match given:
+            case StepFailure() as failed:
+                self._step_states.fail(step, failed.type, failed.message, self._context.clock())
+            case True:
+                self._judged.add(step)
+            case False:
+                self._step_states.skip(step, "Its condition is false.")
 
     def _take_failure(self, step: str, failed: StepFailure, at: int) -> None:
         retry = None if failed.final else self._step_states.terms(step).retry
@@ -235,6 +363,11 @@ class _SegmentRun:
     async def _complete(self) -> None:
         """Stores the result, publishes outputs, and closes the run as completed, with its warnings."""
         claimed, step_states, context = self._claimed, self._step_states, self._context
+        if self._has_last_steps:
+            if step_states.began:
+                await self._begin_last_steps()
+                await self._run_steps(Phase.ALWAYS)
+            step_states.skip_phase(Phase.ALWAYS, "No step began.")
         warnings = step_states.warnings()
         result, output = RunResult(), None
         value = step_states.value(claimed.terms.result_step) if claimed.terms.result_step else None
@@ -244,13 +377,12 @@ class _SegmentRun:
             except OSError as error:
                 verb = "judged" if isinstance(error, ValidatorUnavailableError) else "stored"
                 _LOG.exception("The result of run %s could not be %s", claimed.run_id, verb)
-                await self._journal.close(
-                    RunOutcome(RunStatus.FAILED, INVARIANT_BLOCKED, f"The result could not be {verb}.")
-                )
+                await self._end(RunOutcome(RunStatus.FAILED, INVARIANT_BLOCKED, f"The result could not be {verb}."))
                 return
             for message in result_warnings:
                 step_states.changes.event("warning", message=message)
             warnings += result_warnings
+        step_states.skip_phase(Phase.ON_FAILURE, "The run did not fail.")
         if claimed.terms.publish:
             if output is not None:
                 step_states.changes.files.append(output)
@@ -272,12 +404,12 @@ class _SegmentRun:
             await self._stop_signal.wait_first({outcome}, seconds)
         except StoppedError:
             # The end of the process alone fails no run whose steps are done: its publications go on at the next start.
-            if await self._context.in_thread(self._has_reason_to_stop):
+            if await self._context.in_thread(self._reason_to_stop):
                 raise
 
-    def _has_reason_to_stop(self) -> bool:
+    def _reason_to_stop(self) -> RunOutcome | None:
         run = self._context.database.read(lambda tx: sql.run_of_segment(tx, self._segment_id))
-        return reason_to_stop(run, self._context.clock()) is not None
+        return reason_to_stop(run, self._context.clock())
 
     async def _give_up(self) -> None:
         """Ends every step, and discards the changes that were not recorded yet."""
@@ -297,6 +429,10 @@ class _SegmentRun:
         for backoff in self._backoffs.values():
             backoff.cancel()
         self._backoffs.clear()
+        for condition in self._conditions:
+            condition.cancel()
+        await asyncio.gather(*self._conditions, return_exceptions=True)
+        self._conditions.clear()
         for task in self._tasks:
             task.cancel()
         outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)

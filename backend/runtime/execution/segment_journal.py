@@ -91,12 +91,15 @@ class SegmentJournal:
         if not completed:
             await self.discard(stored)
 
-    async def close_stopped(self) -> None:
-        """Closes the run with the outcome that its row says, else as orphaned; a failure is left to the run reaper."""
+    async def close_stopped(self, decided: RunOutcome | None = None) -> None:
+        """Closes the run with the outcome that was decided, else the one that its row says, else as orphaned.
+
+        A failure is left to the run reaper.
+        """
         at = self._context.clock()
 
         def work(tx: Tx) -> None:
-            outcome = reason_to_stop(sql.run_of_segment(tx, self._segment_id), at) or ORPHANED
+            outcome = decided or reason_to_stop(sql.run_of_segment(tx, self._segment_id), at) or ORPHANED
             outcome.close(tx, self._run_id, at, self._lease)
 
         try:

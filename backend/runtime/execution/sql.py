@@ -41,6 +41,17 @@ class CompletedStepRow(NamedTuple):
     files_count: int | None
 
 
+class RunFactsRow(NamedTuple):
+    """The columns of a run that expressions of its steps see; `labels` is JSON text."""
+
+    run_id: str
+    created_at: int
+    triggered_by: str
+    client_reference: str | None
+    labels: str
+    version: int
+
+
 class DispatchedRow(NamedTuple):
     """A queued segment that was handed over, and how often it was by now."""
 
@@ -68,6 +79,7 @@ _DISPATCHED = Query(
     )
     .order_by(segments.c.handed_over_at, segments.c.segment_id),
 )
+_RUN_FACTS = Query(RunFactsRow, select_row(RunFactsRow, runs).where(runs.c.run_id == _RUN))
 _STEPS = Query(StepRow, select_row(StepRow, steps).where(steps.c.run_id == _RUN).order_by(steps.c.position))
 _COMPLETED_STEP = Query(
     CompletedStepRow,
@@ -118,6 +130,11 @@ def run_of_segment(tx: Tx, segment_id: str) -> ExecutedRunRow:
 def find_run_of_segment(tx: Tx, segment_id: str) -> ExecutedRunRow | None:
     """Returns the run of a segment, or None."""
     return tx.first(_RUN_OF_SEGMENT, of_segment_id=segment_id)
+
+
+def run_facts(tx: Tx, run_id: str) -> RunFactsRow:
+    """Returns the columns of a run that expressions see."""
+    return tx.one(_RUN_FACTS, of_run_id=run_id)
 
 
 def steps_of(tx: Tx, run_id: str) -> list[StepRow]:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -9,7 +10,7 @@ from typing import Any, Final
 from backend.common import json_text
 from backend.common.clock import to_text
 from backend.common.ids import new_id
-from backend.common.states import ApprovalState, StepStatus
+from backend.common.states import STEP_UNFINISHED, ApprovalState, StepStatus
 from backend.runtime.execution import dag, sql
 from backend.services.outputs.sql import NewOutput, StepFile, add_outputs, add_shared_files
 from backend.services.runs import redaction_manifest_sql
@@ -17,7 +18,7 @@ from backend.services.runs.change_records import NewEvent
 from backend.services.runs.lifecycle import append_events, decision_event, decision_value
 from backend.services.runs.lifecycle_sql import add_approvals
 from backend.services.runs.redaction_manifest_sql import STEPS, StageCounts
-from backend.services.workflows.resolved_workflow import ResolvedStep
+from backend.services.workflows.resolved_workflow import Phase, ResolvedStep
 from backend.storage.database import Tx
 from backend.storage.tables.files import SharedFileRow
 from backend.storage.tables.segments import ApprovalRow, StepRow
@@ -90,9 +91,14 @@ class StepStates:
         taken, self._changes = self._changes, UnitOfWork()
         return taken
 
-    def plan(self) -> dag.Plan:
-        """Returns the plan for the present statuses."""
-        return dag.plan(tuple(self._steps.values()), self._status())
+    def plan(self, judged: AbstractSet[str] = frozenset(), phase: Phase = Phase.MAIN) -> dag.Plan:
+        """Returns the plan of a phase for the present statuses; `judged` are steps whose condition was found true."""
+        return dag.plan(tuple(self._steps.values()), self._status(), judged, phase)
+
+    @property
+    def began(self) -> bool:
+        """Returns whether a step has begun, was decided on, or was reused."""
+        return any(row["attempt"] > 0 or row["status"] == StepStatus.COMPLETED for row in self._rows.values())
 
     def terms(self, step: str) -> ResolvedStep:
         """Returns the terms of a step, from the definition."""
@@ -105,7 +111,11 @@ class StepStates:
 
     def needs_of(self, step: str) -> dict[str, Any]:
         """Returns the return values of the steps that a step needs."""
-        return {need: json_text.shared(self._rows[need]["value"] or "null") for need in self._steps[step].needs}
+        return {need: json_text.shared(text) for need, text in self.value_texts(step).items()}
+
+    def value_texts(self, step: str) -> dict[str, str]:
+        """Returns the return values of the steps that a step needs as JSON text; null of one that did not complete."""
+        return {need: self._rows[need]["value"] or "null" for need in self._steps[step].needs}
 
     def attempt(self, step: str) -> int:
         """Returns how often a step has begun."""
@@ -171,8 +181,28 @@ class StepStates:
         self._record_failure(step, failure_type, message, None)
         self._move(step, StepStatus.FAILED, finished_at=at, error_code=NODE_FAILED, error_message=message)
         self._changes.counts["steps_failed"] += 1
-        if self._steps[step].optional:
-            self._changes.event("warning", step, message=_failed_warning(step))
+        if self._steps[step].phase is not Phase.MAIN:
+            self.warn(self._failed_warning(step))
+        elif not self._fails_run(step):
+            self._changes.event("warning", step, message=self._failed_warning(step))
+
+    def skip(self, step: str, reason: str) -> None:
+        """Skips a step that is not to run; its run lacks nothing by that."""
+        self._move(step, StepStatus.SKIPPED)
+        self._changes.counts["steps_skipped"] += 1
+        self._changes.event("step.skipped", step, reason=reason)
+
+    def skip_phase(self, phase: Phase, reason: str) -> None:
+        """Skips the pending steps of a phase that the run does without."""
+        for step, terms in self._steps.items():
+            if terms.phase is phase and self._rows[step]["status"] == StepStatus.PENDING:
+                self.skip(step, reason)
+
+    def cancel_unfinished(self, at: int) -> None:
+        """Cancels the unfinished steps of a run that ends, except those that run last."""
+        for step, row in self._rows.items():
+            if self._steps[step].phase is Phase.MAIN and row["status"] in STEP_UNFINISHED:
+                self._move(step, StepStatus.CANCELLED, finished_at=None if row["started_at"] is None else at)
 
     def settle(self, plan: dag.Plan) -> None:
         """Skips and blocks the steps that will never begin."""
@@ -180,10 +210,12 @@ class StepStates:
             self._move(step, StepStatus.SKIPPED)
         for step in plan.block:
             self._move(step, StepStatus.BLOCKED)
+        lacking = self._without_failed_need()
         for step in plan.skip:
             self._changes.counts["steps_skipped"] += 1
             self._changes.event("step.skipped", step, reason=self._unmet_reason(step))
-            self._changes.event("warning", step, message=self._skipped_warning(step))
+            if step in lacking:
+                self._changes.event("warning", step, message=self._skipped_warning(step))
         for step in plan.block:
             self._rows[step].update(error_code=INVARIANT_BLOCKED, error_message=self._unmet_reason(step))
 
@@ -231,11 +263,13 @@ class StepStates:
         self._changes.event("warning", message=message)
 
     def warnings(self) -> list[str]:
-        """Returns a warning for each optional step that failed or was skipped; others are recorded already."""
+        """Returns a warning for each step that failed, or was skipped for that; others are recorded already."""
+        lacking = self._without_failed_need()
         return [
-            _failed_warning(step) if row["status"] == StepStatus.FAILED else self._skipped_warning(step)
+            self._failed_warning(step) if row["status"] == StepStatus.FAILED else self._skipped_warning(step)
             for step, row in self._rows.items()
-            if row["status"] in {StepStatus.FAILED, StepStatus.SKIPPED}
+            if self._steps[step].phase is Phase.MAIN
+            and (row["status"] == StepStatus.FAILED or (row["status"] == StepStatus.SKIPPED and step in lacking))
         ]
 
     def _take_over(self, step: str, value: str, files: Sequence[StepFile], at: int) -> None:
@@ -264,6 +298,18 @@ class StepStates:
         need = self._unmet_need(step)
         return f"It needs step '{need}', which is {self._rows[need]['status']}." if need else ""
 
+    def _fails_run(self, step: str) -> bool:
+        return dag.fails_run(self._steps[step], tuple(self._steps.values()))
+
+    def _without_failed_need(self) -> set[str]:
+        return dag.without_failed_need(self._steps, self._status())
+
+    def _failed_warning(self, step: str) -> str:
+        terms = self._steps[step]
+        if terms.phase is not Phase.MAIN:
+            return f"The step '{step}' of {terms.phase} failed."
+        return f"The optional step '{step}' failed." if terms.optional else f"The step '{step}' failed, as accepted."
+
     def _skipped_warning(self, step: str) -> str:
         return f"The optional step '{step}' was skipped. {self._unmet_reason(step)}"
 
@@ -272,7 +318,3 @@ class StepStates:
         row.update(columns, status=status.value)
         self._changes.steps[step] = row
         return row
-
-
-def _failed_warning(step: str) -> str:
-    return f"The optional step '{step}' failed."

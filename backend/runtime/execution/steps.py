@@ -72,7 +72,8 @@ class StepFailure:
 class StepWork:
     """One attempt of one step.
 
-    `inputs` is None where the workflow declares none; `keep_files` says that other steps need its files.
+    `inputs` is None where the workflow declares none; `keep_files` says that other steps need its files. `failure` is
+    what a step that runs last learns of the failure of its run: step, code and message.
     `on_executed` is called before its sweeps, once none of its processes is left.
     """
 
@@ -89,6 +90,7 @@ class StepWork:
     needs: Mapping[str, Any]
     inputs: Path | None
     keep_files: bool
+    failure: Mapping[str, str | None] | None
     redaction: RunRedaction | None
     on_executed: Callable[[], None]
 
@@ -163,6 +165,7 @@ class StepWork:
             attempt=self.attempt,
             run_id=self.run_id,
             client_reference=self.client_reference,
+            failure=self.failure,
             data_limits=self.context.step_data,
             events=events,
             source=await self._source(agent),

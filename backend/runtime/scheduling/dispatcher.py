@@ -36,6 +36,9 @@ class Engine(Protocol):
         Does nothing where the engine does not execute it. Does not wait; from any thread; may be repeated.
         """
 
+    def abandon(self, segment_id: str) -> None:
+        """Makes a segment that another process has taken, or ended, kill its steps at once; as `cancel` otherwise."""
+
     def executes(self, segment_id: str) -> bool:
         """Returns whether the engine has the segment, and so will record its end; from any thread."""
 

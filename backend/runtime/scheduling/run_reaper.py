@@ -12,9 +12,9 @@ from backend.common.clock import Clock
 from backend.runtime.outcomes import LAUNCH_FAILED, ORPHANED, RunOutcome, reason_to_stop, time_limit
 from backend.runtime.scheduling import sql
 from backend.runtime.scheduling.dispatcher import Engine
-from backend.runtime.scheduling.sql import LEASE_MS, LeaseRow, QueuedSegmentRow, RunningSegmentRow
+from backend.runtime.scheduling.sql import LEASE_MS, LeaseRow, OpenSegmentRow, QueuedSegmentRow
 from backend.services.runs import lifecycle_sql
-from backend.services.runs.lifecycle import SegmentLease
+from backend.services.runs.lifecycle import SegmentLease, end_with_last_steps
 from backend.storage.database import Database, Tx, run_of
 from contract import failure_codes
 
@@ -191,7 +191,8 @@ class RunReaper:
                 self._engine.cancel(segment.segment_id)
         self._end_lost(executed - {segment.segment_id for segment in running if segment.owner == self._owner})
         for run in self._database.read(lambda tx: sql.parked_past_limit(tx, now)):
-            self._close(run.run_id, time_limit(run.max_run_hours), now)
+            if not self._ends_with_last_steps(run.run_id, now):
+                self._close(run.run_id, time_limit(run.max_run_hours), now)
         self._check_launches(leases, now, reading.since_step)
 
     def _check_launches(self, leases: Collection[LeaseRow] | None, now: int, since_step_ms: float) -> None:
@@ -244,11 +245,19 @@ class RunReaper:
         self._suspects = {segment_id: self._suspects.get(segment_id, 0) + 1 for segment_id in suspects}
         for segment_id in [one for one, times in self._suspects.items() if times == _SUSPECTED_TIMES]:
             if not self._database.read(partial(lifecycle_sql.owns, segment_id=segment_id, owner=self._owner)):
-                self._engine.cancel(segment_id)
+                self._engine.abandon(segment_id)
 
-    def _end(self, segment: RunningSegmentRow, reason: RunOutcome | None, now: int) -> None:
+    def _end(self, segment: OpenSegmentRow, reason: RunOutcome | None, now: int) -> None:
         """Closes the run of a segment that nobody executes, unless it ended or parked since it was read."""
         self._close(segment.run_id, reason or ORPHANED, now, SegmentLease(segment.segment_id, segment.owner or ""))
+
+    def _ends_with_last_steps(self, run_id: str, now: int) -> bool:
+        """Returns whether a parked run has steps that run last; queues the segment that runs them."""
+        if not self._database.read(lambda tx: lifecycle_sql.has_last_steps(tx, run_id)):
+            return False
+        if self._database.read(lambda tx: lifecycle_sql.open_segments(tx, run_id)):
+            return True
+        return self._database.write(lambda tx: end_with_last_steps(tx, run_id, now), lock_key=run_of(run_id))
 
     def _close(self, run_id: str, outcome: RunOutcome, now: int, lease: SegmentLease | None = None) -> None:
         if self._database.write(lambda tx: outcome.close(tx, run_id, now, lease), lock_key=run_of(run_id)):
@@ -257,8 +266,9 @@ class RunReaper:
 
     def _fail_launch(self, segment: QueuedSegmentRow, now: int) -> None:
         def work(tx: Tx) -> bool:
-            return sql.is_queued(tx, segment.segment_id) and LAUNCH_FAILED.close(tx, segment.run_id, now)
+            queued = sql.queued(tx, segment.segment_id)
+            return queued is not None and (reason_to_stop(queued, now) or LAUNCH_FAILED).close(tx, segment.run_id, now)
 
         if self._database.write(work, lock_key=run_of(segment.run_id)):
             metrics.SWEEPER_CLOSED.add(failure_codes.LAUNCH_FAILED)
-            _LOG.warning("Run %s was closed as %s", segment.run_id, failure_codes.LAUNCH_FAILED)
+            _LOG.warning("Run %s was closed: its segment did not begin", segment.run_id)

@@ -42,8 +42,8 @@ class TakenRow(NamedTuple):
     taken: int
 
 
-class RunningSegmentRow(NamedTuple):
-    """A running segment, with the columns of its run that say whether it must end."""
+class OpenSegmentRow(NamedTuple):
+    """An open segment, with the columns of its run that say whether it must end."""
 
     segment_id: str
     owner: str | None
@@ -112,8 +112,12 @@ _REQUEUE = Command(
 _REQUEUE_ALL = Command(update(segments).where(_OPEN, _QUEUED).values(handed_over_at=None))
 
 _RUNNING_SEGMENTS = Query(
-    RunningSegmentRow,
-    select_row(RunningSegmentRow, runs, segments).join(runs, runs.c.run_id == segments.c.run_id).where(_OPEN, _RUNNING),
+    OpenSegmentRow,
+    select_row(OpenSegmentRow, runs, segments).join(runs, runs.c.run_id == segments.c.run_id).where(_OPEN, _RUNNING),
+)
+_QUEUED_SEGMENT = Query(
+    OpenSegmentRow,
+    select_row(OpenSegmentRow, runs, segments).join(runs, runs.c.run_id == segments.c.run_id).where(_SEGMENT, _QUEUED),
 )
 _NOT_BEGUN = Query(
     QueuedSegmentRow,
@@ -124,7 +128,6 @@ _NOT_BEGUN = Query(
 _QUEUED_BEFORE = Query(
     QueuedSegmentRow, select_row(QueuedSegmentRow, segments).where(_OPEN, _QUEUED, segments.c.created_at < _BEFORE)
 )
-_IS_QUEUED = ScalarQuery[str](select(segments.c.run_id).where(_SEGMENT, _QUEUED))
 # A run that waits for an approval has no running segment; after the decision it has a queued one.
 _OVERDUE = Query(
     OverdueRunRow,
@@ -175,7 +178,7 @@ def requeue_all(tx: Tx) -> None:
     tx.enqueue(_REQUEUE_ALL)
 
 
-def running(tx: Tx) -> list[RunningSegmentRow]:
+def running(tx: Tx) -> list[OpenSegmentRow]:
     """Returns every running segment."""
     return tx.all(_RUNNING_SEGMENTS)
 
@@ -190,9 +193,9 @@ def queued_before(tx: Tx, before: int) -> list[QueuedSegmentRow]:
     return tx.all(_QUEUED_BEFORE, before=before)
 
 
-def is_queued(tx: Tx, segment_id: str) -> bool:
-    """Returns whether the segment has not begun yet."""
-    return tx.exists(_IS_QUEUED, of_segment_id=segment_id)
+def queued(tx: Tx, segment_id: str) -> OpenSegmentRow | None:
+    """Returns a segment that has not begun yet; None where it has."""
+    return tx.first(_QUEUED_SEGMENT, of_segment_id=segment_id)
 
 
 def parked_past_limit(tx: Tx, now: int) -> list[OverdueRunRow]:

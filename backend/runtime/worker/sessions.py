@@ -184,6 +184,12 @@ class WorkerSessions:
         if session is not None:
             session.engine.cancel(segment_id)
 
+    def abandon(self, segment_id: str) -> None:
+        """Ends a segment that another process has; see `Engine.abandon`."""
+        session = self.present
+        if session is not None:
+            session.engine.abandon(segment_id)
+
     def executes(self, segment_id: str) -> bool:
         """Returns whether this process executes the segment; see `Engine.executes`."""
         session = self.present

@@ -129,7 +129,7 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
     run = lifecycle_sql.run_of_segment(tx, segment_id)
     if run is None:
         raise SegmentEndedError(segment_id)
-    if run.cancel_requested_at is not None:
+    if run.cancel_requested_at is not None and not lifecycle_sql.has_last_steps(tx, run.run_id):
         close_run(tx, run.run_id, RunStatus.CANCELLED, at)
         return
     append_events(tx, segment_id, at, [SEGMENT_ENDED])
@@ -145,7 +145,9 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
         workflow_id=run.workflow_id,
         segment_id=segment_id,
     )
-    if lifecycle_sql.has_decisions_to_continue(tx, run.run_id):
+    if run.cancel_requested_at is not None:
+        end_with_last_steps(tx, run.run_id, at)
+    elif lifecycle_sql.has_decisions_to_continue(tx, run.run_id):
         continue_run(tx, run.run_id, at)
     else:
         add_messages(tx, WebhookEvent.RUN_WAITING, run.run_id, at)
@@ -161,6 +163,21 @@ def continue_run(tx: Tx, run_id: str, at: int) -> None:
         return
     segment_id = segments[0].segment_id if segments else queue_segment(tx, run_id, at)
     lifecycle_sql.continue_decisions(tx, run_id, segment_id)
+
+
+def end_with_last_steps(tx: Tx, run_id: str, at: int) -> bool:
+    """Queues a segment for the last steps of a parked run that must end; returns False where the run has none.
+
+    The segment closes the run with the outcome that the run's row then says. The caller wakes the runtime.
+    """
+    if not lifecycle_sql.has_last_steps(tx, run_id):
+        return False
+    lifecycle_sql.withdraw_all_approvals(tx, run_id, at)
+    if not lifecycle_sql.open_segments(tx, run_id):
+        queue_segment(tx, run_id, at)
+        tx.announce(ROOM)
+    tx.announce(run_id)
+    return True
 
 
 def queue_segment(tx: Tx, run_id: str, at: int) -> str:

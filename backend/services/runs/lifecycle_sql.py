@@ -212,6 +212,17 @@ _WITHDRAW = Command(
     .values(state=ApprovalState.WITHDRAWN, decided_at=_AT)
 )
 
+_NO_APPROVALS = Command(update(runs).where(runs.c.run_id == _RUN).values(approvals_pending=_ZERO))
+_HAS_LAST_STEPS = ScalarQuery[str](
+    select(steps.c.step)
+    .where(
+        steps.c.run_id == _RUN,
+        steps.c.phase.is_not(None),
+        steps.c.status == literal_column(f"'{StepStatus.PENDING}'"),
+    )
+    .limit(1)
+)
+
 _CANCEL_STEPS = Command(
     update(steps)
     .where(steps.c.run_id == _RUN, steps.c.status.in_([literal_column(f"'{status}'") for status in STEP_UNFINISHED]))
@@ -367,6 +378,17 @@ def close(tx: Tx, run_id: str, status: str, **columns: object) -> ClosedRunRow |
 def withdraw_approvals(tx: Tx, run_id: str, at: int) -> None:
     """Withdraws the approvals that still wait for a person."""
     tx.enqueue(_WITHDRAW, of_run_id=run_id, at_ms=at)
+
+
+def withdraw_all_approvals(tx: Tx, run_id: str, at: int) -> None:
+    """Withdraws the pending approvals of a run that goes on, and counts none any more."""
+    withdraw_approvals(tx, run_id, at)
+    tx.enqueue(_NO_APPROVALS, of_run_id=run_id)
+
+
+def has_last_steps(tx: Tx, run_id: str) -> bool:
+    """Returns whether steps of `on_failure` or `always` are still to run."""
+    return tx.exists(_HAS_LAST_STEPS, of_run_id=run_id)
 
 
 def cancel_steps(tx: Tx, run_id: str, at: int) -> None:

@@ -59,10 +59,14 @@ def cancel_run(
         lifecycle_sql.request_cancel(tx, run_id, at, reason)
         # The reason is the caller's own text: it is stored with the run alone, and erased with it.
         audit.record(tx, at=at, actor=caller.audit_name, action="run.cancel_requested", target=run_id)
+        requested_at = at if state.cancel_requested_at is None else state.cancel_requested_at
         if state.status == RunStatus.RUNNING:
             tx.after_commit(lambda: runtime.cancel(run_id))
+            return Cancellation(RunStatus.RUNNING, requested_at)
+        if state.status == RunStatus.WAITING and lifecycle.end_with_last_steps(tx, run_id, at):
+            tx.after_commit(runtime.wake)
             return Cancellation(
-                RunStatus.RUNNING, at if state.cancel_requested_at is None else state.cancel_requested_at
+                RunStatus.WAITING, at if state.cancel_requested_at is None else state.cancel_requested_at
             )
         lifecycle.close_run(tx, run_id, RunStatus.CANCELLED, at)
         return Cancellation(RunStatus.CANCELLED, at)

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
 
 from backend.common.caches import RevisionedCache
 from backend.common.deployment_terms import NO_CAPABILITIES, Capabilities
 from backend.common.errors import ApiError
 from backend.common.json_text import JsonMapping
+from backend.common.states import StepStatus
 from backend.services.workflows import sql
 from backend.services.workflows.manifests.names import DEFAULT_ENVIRONMENT
 from backend.services.workflows.parameters import judged_quickly
@@ -20,17 +22,54 @@ from backend.storage.database import Tx
 from backend.storage.tables.workflows import WorkflowRow
 from workflow_api.v1 import errors_pb2
 
+MOST_ITEMS: Final = 1_000
+"""Most items of a fan-out."""
+_CLEANUP_SECONDS: Final = 60
+
 AGENT: Final = "agent"
 APPROVAL: Final = "approval"
+WORKFLOW: Final = "workflow"
+
+
+class Phase(StrEnum):
+    """The part of a run in which a step runs: with the others, after a failure, or last however the run ended."""
+
+    MAIN = "main"
+    ON_FAILURE = "on_failure"
+    ALWAYS = "always"
+
+
+class FanOut(NamedTuple):
+    """The fan-out of a step: the expression that gives its items, and its bounds.
+
+    `collect` says that a failed item is an error among the values, and does not fail the step.
+    """
+
+    items: str
+    max_items: int
+    max_parallel: int | None
+    collect: bool
+
+
+class ChildWorkflow(NamedTuple):
+    """The workflow that runs as a step: its version, None for the active one, and its parameters as given."""
+
+    name: str
+    version: int | None
+    parameters: Definition
+
+
+COMPLETED_ALONE: Final = frozenset({StepStatus.COMPLETED.value})
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedStep:
-    """A step of kind `agent` or `approval`, with its names resolved.
+    """A step of kind `agent`, `approval` or `workflow`, with its names resolved.
 
     `agent` is the definition of the agent, None if `agent_name` names none. `connectors` maps names to definitions.
     `title` and `instructions` are those of an approval; `retry` is None for a step without retries, and
     `timeout_seconds` for one with the time of its environment. `outputs` says whether its files are promoted.
+    `when` is an expression; `accept` are the statuses of needs with which the step runs.
     """
 
     step: str
@@ -48,6 +87,16 @@ class ResolvedStep:
     retry: Definition | None = None
     timeout_seconds: int | None = None
     outputs: bool = True
+    when: str | None = None
+    accept: frozenset[str] = COMPLETED_ALONE
+    fan_out: FanOut | None = None
+    child: ChildWorkflow | None = None
+    phase: Phase = Phase.MAIN
+
+    @property
+    def takes_slot(self) -> bool:
+        """Returns whether the step itself executes in a sandbox; items of a fan-out take slots of their own."""
+        return self.kind == AGENT and self.fan_out is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +145,11 @@ class ResolvedWorkflow:
     publish: tuple[ResolvedPublication, ...] = ()
     judged_quickly: bool = True
     """True where an event loop may check a few kilobytes of parameters."""
+
+    @property
+    def has_last_steps(self) -> bool:
+        """Returns whether steps run after the others, of `on_failure` or `always`."""
+        return any(step.phase is not Phase.MAIN for step in self.steps)
 
     @property
     def result_schema_version(self) -> str | None:
@@ -199,7 +253,15 @@ def resolve(
         version=version,
         reasons=tuple(readiness(definition, resources, status, capabilities)),
         parameters=tuple(_parameter(declaration, resources) for declaration in definition["parameters"]),
-        steps=tuple(_step(step, resources) for step in definition["steps"]),
+        steps=tuple(
+            _step(step, resources, phase)
+            for phase, field in (
+                (Phase.MAIN, "steps"),
+                (Phase.ON_FAILURE, "on_failure"),
+                (Phase.ALWAYS, "always"),
+            )
+            for step in definition.get(field, ())
+        ),
         pii_policy=definition["pii_policy"],
         parallel_steps=settings["parallel_steps"],
         max_run_hours=settings["max_run_hours"],
@@ -240,16 +302,17 @@ def _publication(entry: Definition) -> ResolvedPublication:
     return ResolvedPublication(entry["knowledge_graph"], entry["wait_seconds"], chosen)
 
 
-def _step(step: Definition, resources: Resources) -> ResolvedStep:
+def _step(step: Definition, resources: Resources, phase: Phase) -> ResolvedStep:
     agent = resources.get(("agent", step["agent"]))
     environment = resources.get(("environment", step["environment"]))
-    approval = step["approval"] or {}
+    approval = step.get("approval") or {}
     return ResolvedStep(
         step=step["step"],
         name=step["name"] or approval.get("title") or step["step"],
-        kind=APPROVAL if approval else AGENT,
-        needs=tuple(step["needs"]),
-        optional=step["optional"],
+        kind=APPROVAL if approval else WORKFLOW if step.get("workflow") else AGENT,
+        needs=tuple(step.get("needs", ())),
+        # The failure of a step that runs last is a warning.
+        optional=step.get("optional", phase is not Phase.MAIN),
         agent_name=step["agent"],
         agent_id=agent.resource_id if agent else None,
         agent=agent.definition if agent else None,
@@ -262,6 +325,24 @@ def _step(step: Definition, resources: Resources) -> ResolvedStep:
         title=approval.get("title", ""),
         instructions=approval.get("instructions"),
         retry=step.get("retry"),
-        timeout_seconds=step.get("timeout_seconds"),
+        timeout_seconds=step.get("timeout_seconds") or (None if phase is Phase.MAIN else _CLEANUP_SECONDS),
         outputs=step.get("outputs", True),
+        when=step.get("when"),
+        accept=frozenset(step.get("accept") or COMPLETED_ALONE),
+        fan_out=_fan_out(step),
+        child=_child(step),
+        phase=phase,
     )
+
+
+def _fan_out(step: Definition) -> FanOut | None:
+    items = step.get("for_each")
+    if items is None:
+        return None
+    most = step.get("max_items") or MOST_ITEMS
+    return FanOut(items, most, step.get("max_parallel"), collect=step.get("on_item_failure") == "collect")
+
+
+def _child(step: Definition) -> ChildWorkflow | None:
+    name = step.get("workflow")
+    return None if name is None else ChildWorkflow(name, step.get("version"), step.get("parameters") or {})

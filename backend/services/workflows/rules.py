@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from backend.common.deployment_terms import NO_CAPABILITIES, Capabilities
-from backend.common.json_text import JsonMapping
+from backend.common.json_text import JsonMapping, JsonObject
 from backend.common.secrets import how_to_set
 from backend.resources.environments.sql import PackageState
 from backend.services.keys import sql as keys_sql
@@ -109,9 +109,14 @@ def readiness(
     ]
 
 
+def all_steps(definition: Definition) -> list[JsonObject]:
+    """Returns the steps of a definition, those that run after the others last."""
+    return [*definition["steps"], *definition.get("on_failure", ()), *definition.get("always", ())]
+
+
 def referred_resources(definition: Definition) -> set[ResourceKey]:
     """Returns every resource that a definition refers to by name."""
-    steps = definition["steps"]
+    steps = all_steps(definition)
     return {
         *(("agent", step["agent"]) for step in steps if step["agent"] is not None),
         *(("environment", name) for name in environments(definition)),
@@ -122,14 +127,14 @@ def referred_resources(definition: Definition) -> set[ResourceKey]:
 
 def connectors(definition: Definition) -> list[str]:
     """Returns the connectors that steps and `s3_prefix` parameters name, each once, in order."""
-    named = [name for step in definition["steps"] for name in step["connectors"]]
+    named = [name for step in all_steps(definition) for name in step["connectors"]]
     named += [parameter["connector"] for parameter in definition["parameters"] if parameter["type"] == "s3_prefix"]
     return list(dict.fromkeys(named))
 
 
 def environments(definition: Definition) -> list[str]:
     """Returns the environments that steps name, each once, in order."""
-    return list(dict.fromkeys(step["environment"] for step in definition["steps"] if step["environment"] is not None))
+    return list(dict.fromkeys(step["environment"] for step in all_steps(definition) if step["environment"] is not None))
 
 
 def secrets_of(agent: Definition) -> Sequence[str]:
@@ -158,8 +163,8 @@ def package_reasons(name: str, python: Definition, packages: PackageState) -> It
 def _step_reasons(definition: Definition, resources: Resources) -> Iterator[str]:
     if not definition["steps"]:
         yield "The workflow has no steps."
-    for step in definition["steps"]:
-        if step["approval"] is not None:
+    for step in all_steps(definition):
+        if step.get("approval") is not None or step.get("workflow") is not None:
             continue
         if step["agent"] is None:
             yield f"Step '{step['step']}' has no agent."
@@ -168,7 +173,7 @@ def _step_reasons(definition: Definition, resources: Resources) -> Iterator[str]
 
 
 def _secret_reasons(definition: Definition, resources: Resources, capabilities: Capabilities) -> Iterator[str]:
-    for name in dict.fromkeys(step["agent"] for step in definition["steps"]):
+    for name in dict.fromkeys(step["agent"] for step in all_steps(definition)):
         agent = resources.get(("agent", name))
         for secret in () if agent is None else secrets_of(agent.definition):
             if secret not in capabilities.secrets:

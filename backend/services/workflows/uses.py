@@ -10,7 +10,7 @@ from backend.resources.environments import sql as environments
 from backend.resources.environments.lock import lock_digest
 from backend.services.workflows import definitions_sql, resources_sql, versions_sql
 from backend.services.workflows.definitions_sql import UseRow
-from backend.services.workflows.rules import Definition, Resource, ResourceKey, referred_resources
+from backend.services.workflows.rules import Definition, Resource, ResourceKey, all_steps, referred_resources
 from backend.services.workflows.versions_sql import Pin, PinnedRow, Pins
 from backend.storage.database import Tx
 
@@ -121,7 +121,7 @@ def _use(row: UseRow, key: ResourceKey, definition: Definition) -> Use:
     kind, name = key
     together = [
         step
-        for step in definition["steps"]
+        for step in all_steps(definition)
         if name == step.get(kind) or (kind == "connector" and name in step["connectors"])
     ]
 

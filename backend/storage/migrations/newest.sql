@@ -240,7 +240,7 @@ CREATE TABLE steps (
 	finished_at BIGINT, 
 	error_code TEXT, 
 	error_message TEXT, 
-	value TEXT, files_count INTEGER, reused_from TEXT, 
+	value TEXT, files_count INTEGER, reused_from TEXT, phase TEXT, 
 	CONSTRAINT pk_steps PRIMARY KEY (run_id, position), 
 	CONSTRAINT fk_steps_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
@@ -580,4 +580,4 @@ CREATE TABLE shared_files (
 	CONSTRAINT fk_shared_files_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_shared_files_run_id ON shared_files (run_id);
-INSERT INTO alembic_version (version_num) VALUES ('0029');
+INSERT INTO alembic_version (version_num) VALUES ('0030');

@@ -77,6 +77,8 @@ steps = Table(
     Column("files_count", Integer),
     # The resumed run whose completed step this one reuses, or, while pending, is to reuse.
     Column("reused_from", Text),
+    # `on_failure` or `always` of a step that runs after the others; null of the others.
+    Column("phase", Text),
 )
 
 
@@ -101,6 +103,7 @@ class StepRow(NamedTuple):
     value: str | None
     files_count: int | None
     reused_from: str | None
+    phase: str | None
 
 
 events = Table(

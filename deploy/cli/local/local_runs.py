@@ -16,6 +16,7 @@ from backend.common.errors import ApiError
 from backend.common.json_text import parse
 from backend.isolation.sandbox import Sandbox
 from backend.services.workflows.parameters import effective_parameters
+from backend.services.workflows.rules import connectors
 from deploy.cli.approvals import print_material
 from deploy.cli.following.follower import Answer, all_events, check_answerable, interruptible
 from deploy.cli.following.run_progress import FAILED, LiveLogs, RunProgress, log_lines, show_log
@@ -106,8 +107,8 @@ class LocalRuns:
         fields = record_of(definition)["definition"].value()
         # Parameters are checked before slow work: tests of connectors over the network, and builds of packages.
         request = self._request(definition.workflow.workflow_id, fields["parameters"])
-        check_answerable(self._options.answer, [each["step"] for each in fields["steps"] if each["approval"]])
-        for connector in _connectors(fields):
+        check_answerable(self._options.answer, [each["step"] for each in fields["steps"] if each.get("approval")])
+        for connector in connectors(fields):
             self._test_connector(connector, fields["parameters"])
         self._wait_until_ready(definition.workflow.name)
         started = self._backend.call(self._backend.runs.StartRun, request).run
@@ -297,13 +298,6 @@ def check_parameters(parameters: str, declared: Sequence[Mapping[str, Any]]) -> 
         hints = {name: f": give --input {name}=DIR to read a folder" for name in folders}
         problems = [{"name": name, "reason": f"{reason}{hints.get(name, '')}"} for name, reason in refusal.problems]
         raise CommandError(refusal.message, code="invalid_parameters", details=problems) from None
-
-
-def _connectors(definition: Mapping[str, Any]) -> list[str]:
-    """Returns the connectors that a workflow names."""
-    named = [name for step in definition["steps"] for name in step["connectors"]]
-    named += [each["connector"] for each in definition["parameters"] if each["type"] == "s3_prefix"]
-    return list(dict.fromkeys(named))
 
 
 def _listed(names: Sequence[str]) -> str:

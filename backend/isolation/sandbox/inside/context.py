@@ -33,6 +33,7 @@ class Context:
         self.run_id: str = request["run_id"]
         self.step: str = request["step"]
         self.client_reference: str | None = request["client_reference"]
+        self.failure: dict[str, str | None] | None = request["failure"]
         self.parameters: dict[str, Any] = request["parameters"]
         self.input_text: str | None = request["input_text"]
         self.traceparent: str | None = request["trace"].get("traceparent")

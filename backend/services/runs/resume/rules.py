@@ -9,7 +9,7 @@ from backend.common.errors import invalid
 from backend.common.json_text import JsonObject
 from backend.common.states import StepStatus
 from backend.services.workflows.pii_policy import Policy
-from backend.services.workflows.resolved_workflow import APPROVAL, ResolvedStep, ResolvedWorkflow
+from backend.services.workflows.resolved_workflow import APPROVAL, Phase, ResolvedStep, ResolvedWorkflow
 
 _MOST_NAMED: Final = 20
 
@@ -61,14 +61,16 @@ def decide_steps(ended: EndedRun, new: NewVersion, from_step: str | None) -> lis
     Raises:
         ApiError: `invalid_request`, there is no step `from_step`.
     """
-    handles = [step.step for step in new.workflow.steps]
+    # Steps that run last belong to the end of their own run.
+    steps = [step for step in new.workflow.steps if step.phase is Phase.MAIN]
+    handles = [step.step for step in steps]
     if from_step is not None and from_step not in handles:
         named = ", ".join(handles[:_MOST_NAMED])
         raise invalid("from_step", f"must be a step of version {new.workflow.version}: {named}")
     of_all = _reason_for_all(ended, new)
     before = {step.step: step for step in ended.workflow.steps}
     why: dict[str, str | None] = {}
-    for step in _in_order_of_needs(new.workflow.steps):
+    for step in _in_order_of_needs(steps):
         if step.step == from_step:
             why[step.step] = "The run is resumed from this step."
             continue

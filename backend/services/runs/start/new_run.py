@@ -10,7 +10,7 @@ from backend.common.json_text import JsonObject
 from backend.common.states import RunStatus, SegmentState, StepStatus
 from backend.services.runs.redaction_manifest import pending_manifest
 from backend.services.runs.start.rules import Inputs, ParsedStart
-from backend.services.workflows.resolved_workflow import ResolvedWorkflow
+from backend.services.workflows.resolved_workflow import Phase, ResolvedWorkflow
 from backend.storage.tables.runs import RunRow
 from backend.storage.tables.segments import SegmentRow, StepRow
 
@@ -120,6 +120,7 @@ def _steps(run_id: str, start: ParsedStart, terms: ResolvedWorkflow) -> list[Ste
             value=None,
             files_count=None,
             reused_from=ended if step.step in reused else None,
+            phase=None if step.phase is Phase.MAIN else step.phase.value,
         )
         for position, step in enumerate(terms.steps)
     ]

@@ -9,6 +9,7 @@ from backend.common.json_text import JsonObject, canonical
 from backend.resources.environments.lock import Lock
 from backend.resources.schemas.content_checks import ContentChecks
 from backend.services.workflows.manifests.attachments import Attachments
+from backend.services.workflows.manifests.flows import expression_problems, flow_problems
 from backend.services.workflows.manifests.kinds import DOCUMENT, LARGEST_DEFINITION_BYTES
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem, with_value
 from backend.services.workflows.manifests.packages import package_problems
@@ -16,9 +17,24 @@ from backend.services.workflows.manifests.python_agent import Code, add_code, co
 from backend.services.workflows.manifests.rules import ResourceReference, references, workflow_gaps, workflow_problems
 from backend.services.workflows.manifests.workflow_fields import schema_problems
 from backend.services.workflows.manifests.yaml_reader import read_file
+from backend.services.workflows.rules import all_steps
 from workflow_api.v1 import errors_pb2
 
 _MOST_PROBLEMS = 200
+_LATER_FIELDS = frozenset(
+    {
+        "timeout_seconds",
+        "when",
+        "accept",
+        "for_each",
+        "max_items",
+        "max_parallel",
+        "on_item_failure",
+        "workflow",
+        "version",
+        "parameters",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +179,7 @@ def _read(given: ManifestText, node: DocumentNode, checks: ContentChecks) -> _Do
     if value["kind"] == "Workflow":
         gaps = tuple(workflow_gaps(value, node))
         problems += workflow_problems(value, node)
+        problems += flow_problems(value, node)
         named += references(value, node)
     code = None
     if value["kind"] == "Agent":
@@ -174,6 +191,8 @@ def _read(given: ManifestText, node: DocumentNode, checks: ContentChecks) -> _Do
             for place, reason in package_problems(value["python"], given.attachments)
         )
     problems += schema_problems(value, node, checks)
+    if value["kind"] == "Workflow":
+        problems += expression_problems(value, node, checks)
     if problems:
         return _Document(file, node, problems, named, None, gaps)
     kind = value.pop("kind")
@@ -191,9 +210,17 @@ def _leave_out_later_fields(kind: str, value: JsonObject) -> None:
     """Removes defaults of fields that earlier releases did not have: what did not change makes no new version."""
     if kind == "Environment" and value["python"] is None:
         del value["python"]
-    for step in value.get("steps", ()) if kind == "Workflow" else ():
-        if step.get("outputs") is True:
+    if kind != "Workflow":
+        return
+    for name in ("on_failure", "always"):
+        if not value[name]:
+            del value[name]
+    for step in all_steps(value):
+        if step["outputs"] is True:
             del step["outputs"]
+        for name in _LATER_FIELDS & step.keys():
+            if step[name] is None:
+                del step[name]
 
 
 def _repeated(documents: Iterable[_Document]) -> Iterator[tuple[str, str]]:

@@ -24,20 +24,25 @@ class ResourceReference(NamedTuple):
 
 def references(definition: JsonMapping, node: DocumentNode) -> Iterator[ResourceReference]:
     """Yields the references of a workflow's definition, as far as it could be read."""
-    for index, step in _sequence(definition, "steps"):
-        for kind in ("Agent", "Environment"):
-            field = kind.lower()
-            if step.get(field):
-                yield _reference(kind, step[field], node, "steps", index, field)
-        for position, name in enumerate(step.get("connectors") or ()):
-            if name:
-                yield _reference("Connector", name, node, "steps", index, "connectors", position)
+    for field in ("steps", "on_failure", "always"):
+        for index, step in _sequence(definition, field):
+            yield from _of_step(step, node, field, index)
     for index, parameter in _sequence(definition, "parameters"):
         if parameter.get("connector"):
             yield _reference("Connector", parameter["connector"], node, "parameters", index, "connector")
     for index, entry in _sequence(definition, "publish"):
         if entry.get("knowledge_graph"):
             yield _reference("KnowledgeGraph", entry["knowledge_graph"], node, "publish", index, "knowledge_graph")
+
+
+def _of_step(step: JsonMapping, node: DocumentNode, *path: str | int) -> Iterator[ResourceReference]:
+    for kind in ("Agent", "Workflow", "Environment"):
+        field = kind.lower()
+        if step.get(field):
+            yield _reference(kind, step[field], node, *path, field)
+    for position, name in enumerate(step.get("connectors") or ()):
+        if name:
+            yield _reference("Connector", name, node, *path, "connectors", position)
 
 
 def field_of(*path: str | int) -> str:
@@ -55,7 +60,7 @@ def _sequence(definition: JsonMapping, name: str) -> Iterator[tuple[int, JsonMap
             yield index, one
 
 
-_DOERS: Final = ("agent", "approval")
+_DOERS: Final = ("agent", "approval", "workflow")
 _UNIQUE: Final = (("steps", "step"), ("parameters", "name"), ("publish", "knowledge_graph"))
 
 _MOST_CIRCLES: Final = 20
@@ -81,14 +86,15 @@ def workflow_gaps(definition: JsonObject, node: DocumentNode) -> Iterator[Proble
     """Yields what a workflow may lack when it is applied, but needs to be ready (contract 24.10)."""
     if definition.get("steps") == []:
         yield Problem(node.line_of("steps"), "steps", "has none, and needs at least one to run")
-    for index, _ in _members(definition, "steps"):
+    for index, _ in members(definition, "steps"):
         entry = node.value["steps"].value[index]
         if not any((one := entry.value.get(name)) is not None and one.value is not None for name in _DOERS):
             path = ("steps", index, "agent")
             yield Problem(node.line_of(*path), field_of(*path), "is missing, and the step needs one to run")
 
 
-def _members(definition: JsonObject, name: str) -> list[tuple[int, JsonObject]]:
+def members(definition: JsonObject, name: str) -> list[tuple[int, JsonObject]]:
+    """Returns the objects in a list of a definition, each with its index, without members that could not be read."""
     return [(index, one) for index, one in enumerate(definition.get(name) or ()) if isinstance(one, dict)]
 
 
@@ -107,9 +113,11 @@ def _repetitions(node: DocumentNode) -> Iterator[Violation]:
 
 
 def _steps(definition: JsonObject) -> Iterator[Violation]:
-    for index, step in _members(definition, "steps"):
-        if step.get("agent") is not None and step.get("approval") is not None:
-            yield Violation(("steps", index, "approval"), "must not be there beside agent: a step has one of the two")
+    for index, step in members(definition, "steps"):
+        there = [name for name in _DOERS if step.get(name) is not None]
+        for name in there[1:]:
+            reason = f"must not be there beside {there[0]}: a step has one of {', '.join(_DOERS)}"
+            yield Violation(("steps", index, name), reason)
         if step.get("approval") is not None and step.get("optional"):
             yield Violation(("steps", index, "optional"), "must not be true of an approval: people decide it")
         if step.get("approval") is not None and step.get("outputs") is False:
@@ -127,14 +135,14 @@ def _steps(definition: JsonObject) -> Iterator[Violation]:
 def _graph(definition: JsonObject) -> Iterator[Violation]:
     needs: dict[str, list[str]] = {
         step["step"]: [need for need in step.get("needs") or () if need]
-        for _, step in _members(definition, "steps")
+        for _, step in members(definition, "steps")
         if step.get("step")
     }
-    for index, step in _members(definition, "steps"):
+    for index, step in members(definition, "steps"):
         for position, need in enumerate(step.get("needs") or ()):
             if need and need not in needs:
                 yield Violation(("steps", index, "needs", position), f"must name a step; there is no step {need}")
-    places = {step["step"]: index for index, step in reversed(_members(definition, "steps")) if step.get("step")}
+    places = {step["step"]: index for index, step in reversed(members(definition, "steps")) if step.get("step")}
     for circle in islice(_circles(dict(islice(needs.items(), _MOST_IN_CIRCLES))), _MOST_CIRCLES):
         first = min(range(len(circle)), key=lambda position: places[circle[position]])
         shown = " needs ".join([*circle[first:], *circle[: first + 1]])
@@ -175,21 +183,21 @@ def _result(definition: JsonObject) -> Iterator[Violation]:
     wanted = (definition.get("result") or {}).get("step")
     if wanted is None or definition.get("steps") is None:
         return
-    found = next((step for _, step in _members(definition, "steps") if step.get("step") == wanted), None)
+    found = next((step for _, step in members(definition, "steps") if step.get("step") == wanted), None)
     if found is None:
         yield Violation(("result", "step"), f"must name a step; there is no step {wanted}")
     elif found.get("approval") is not None:
-        yield Violation(("result", "step"), "must name a step that an agent runs")
+        yield Violation(("result", "step"), "must name a step of an agent or a workflow")
 
 
 def _publish(definition: JsonObject) -> Iterator[Violation]:
     readable = definition.get("steps") is not None
-    steps = {step.get("step"): step for _, step in _members(definition, "steps")}
-    for index, entry in _members(definition, "publish"):
+    steps = {step.get("step"): step for _, step in members(definition, "steps")}
+    for index, entry in members(definition, "publish"):
         for position, step in enumerate((entry.get("steps") or ()) if readable else ()):
             if step and step not in steps:
                 yield Violation(("publish", index, "steps", position), f"must name a step; there is no step {step}")
-            elif step and steps[step].get("approval") is not None:
+            elif step and steps[step].get("agent") is None and _done_otherwise(steps[step]):
                 yield Violation(("publish", index, "steps", position), "must name a step that an agent runs")
             elif step and steps[step].get("outputs") is False:
                 reason = f"must name a step that leaves outputs; {step} has outputs: false"
@@ -198,8 +206,12 @@ def _publish(definition: JsonObject) -> Iterator[Violation]:
             yield Violation(("publish", index, *path), reason)
 
 
+def _done_otherwise(step: JsonObject) -> bool:
+    return step.get("approval") is not None or step.get("workflow") is not None
+
+
 def _parameters(definition: JsonObject) -> Iterator[Violation]:
-    for index, parameter in _members(definition, "parameters"):
+    for index, parameter in members(definition, "parameters"):
         for path, reason in _declaration(parameter):
             yield Violation(("parameters", index, *path), reason)
 

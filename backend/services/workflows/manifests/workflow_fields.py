@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from backend.resources.schemas.content_checks import ContentChecks
+from backend.resources.schemas.expression_scope import LONGEST_EXPRESSION
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem
 from backend.services.workflows.manifests.publishing import PUBLICATION_FIELDS
 from backend.services.workflows.manifests.records import (
@@ -15,6 +16,7 @@ from backend.services.workflows.manifests.records import (
     NAME,
     Field,
     ListOf,
+    MapOf,
     Record,
     Variant,
     name_field,
@@ -180,30 +182,68 @@ RETRY: Final = Record(
     }
 )
 
+EXPRESSION: Final = Text(LONGEST_EXPRESSION)
+
+_WORK: Final[Mapping[str, Field]] = {
+    "step": Field(HANDLE, required=True, about="Handle, unique within the workflow.", example="count-words"),
+    "name": Field(NAME, about="Name for people; the handle without one.", example="Count the words"),
+    "agent": Field(
+        NAME,
+        about="Name of the agent that does the work; either this, `approval` or `workflow`.",
+        example="word-counter",
+    ),
+    "environment": Field(NAME, about="Name of the environment; one with the defaults without it.", example="standard"),
+    "connectors": Field(
+        ListOf(NAME, most=MOST_CONNECTORS, unique=True),
+        default=[],
+        about="Names of the connectors that the agent may use.",
+        example=["inbox"],
+    ),
+    "outputs": Field(
+        Flag(),
+        default=True,
+        about="Whether its files become outputs; `false` leaves them to later steps alone. Of agents only.",
+        example=False,
+    ),
+    "retry": Field(
+        RETRY, about="How often the step is tried again; once without it. Of agents only.", example={"attempts": 3}
+    ),
+    "timeout_seconds": Field(
+        Whole(1, 900),
+        about="Time that one attempt may take, at most that of the environment. Of agents only.",
+        example=120,
+    ),
+}
+
 STEP: Final = Record(
     {
-        "step": Field(HANDLE, required=True, about="Handle, unique within the workflow.", example="count-words"),
-        "name": Field(NAME, about="Name for people; the handle without one.", example="Count the words"),
-        "agent": Field(
-            NAME, about="Name of the agent that does the work; either this or `approval`.", example="word-counter"
-        ),
+        **{name: _WORK[name] for name in ("step", "name", "agent")},
         "approval": Field(
             APPROVAL, about="Makes the step a gate at which a person decides.", example={"title": "Publish the report?"}
         ),
-        "environment": Field(
-            NAME, about="Name of the environment; one with the defaults without it.", example="standard"
+        "workflow": Field(NAME, about="Name of a workflow that runs as the step, as a child.", example="Invoice"),
+        "version": Field(Whole(1, 2**31 - 1), about="Version of that workflow; the active one without it.", example=3),
+        "parameters": Field(
+            MapOf(Anything(), most=1_000, longest=64),
+            about="Parameters of the child: values, or text that begins with `=` and is an expression.",
+            example={"total": "=needs.list.total"},
         ),
-        "connectors": Field(
-            ListOf(NAME, most=MOST_CONNECTORS, unique=True),
-            default=[],
-            about="Names of the connectors that the agent may use.",
-            example=["inbox"],
-        ),
+        **{name: _WORK[name] for name in ("environment", "connectors")},
         "needs": Field(
             ListOf(HANDLE, most=20, unique=True),
             default=[],
-            about="Handles of the steps that must have completed before.",
+            about="Handles of the steps that must have ended before, with a status that `accept` has.",
             example=["count-words"],
+        ),
+        "when": Field(
+            EXPRESSION,
+            about="Condition, an expression in CEL: where it is false, the step is skipped.",
+            example='needs["count-words"].words > 100',
+        ),
+        "accept": Field(
+            ListOf(OneOf("completed", "failed", "skipped"), most=3, least=1, unique=True),
+            about="Statuses of its needs with which it runs; `completed` alone without it.",
+            example=["completed", "skipped"],
         ),
         "optional": Field(
             Flag(),
@@ -211,24 +251,26 @@ STEP: Final = Record(
             about="Whether the run goes on without it when it fails; not for approvals.",
             example=True,
         ),
-        "outputs": Field(
-            Flag(),
-            default=True,
-            about="Whether its files become outputs; `false` leaves them to later steps alone. Not for approvals.",
-            example=False,
+        "for_each": Field(
+            EXPRESSION,
+            about="A list, an expression in CEL: the step runs once for each of its items.",
+            example="needs.list.files",
         ),
-        "retry": Field(
-            RETRY,
-            about="How often the step is tried again; once without it. Not for approvals.",
-            example={"attempts": 3},
+        "max_items": Field(Whole(1, 1_000), about="Most items of `for_each`; 1,000 without it.", example=200),
+        "max_parallel": Field(
+            Whole(1, 10), about="Most items at the same time, within `settings.parallel_steps`.", example=5
         ),
-        "timeout_seconds": Field(
-            Whole(1, 900),
-            about="Time that one attempt may take, at most that of the environment. Not for approvals.",
-            example=120,
+        "on_item_failure": Field(
+            OneOf("fail", "collect"),
+            about="`fail`, the default: the first failed item fails the step; `collect`: its error is its value.",
+            example="collect",
         ),
+        **{name: _WORK[name] for name in ("outputs", "retry", "timeout_seconds")},
     }
 )
+
+CLEANUP_STEP: Final = Record(dict(_WORK))
+"""A step that runs after the others have ended, whatever happened."""
 
 POLICY: Final = Record(
     {
@@ -294,6 +336,18 @@ WORKFLOW: Final = Record(
             default=[],
             about="What a run does, as a graph without cycles.",
             example=[{"step": "count-words", "agent": "word-counter"}],
+        ),
+        "on_failure": Field(
+            ListOf(CLEANUP_STEP, most=20),
+            default=[],
+            about="Steps that run after a run has failed, before its end is recorded.",
+            example=[{"step": "alarm", "agent": "notifier"}],
+        ),
+        "always": Field(
+            ListOf(CLEANUP_STEP, most=20),
+            default=[],
+            about="Steps that run after a run, however it ended, and before its end is recorded.",
+            example=[{"step": "clean", "agent": "cleaner"}],
         ),
         "pii_policy": Field(
             POLICY, default=POLICY.defaults(), about="What is done about personal data.", example={"mode": "redact"}

@@ -1,0 +1,92 @@
+"""Evaluates the expressions of a run's steps: conditions, lists of fan-outs, and parameters of children."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from backend.common import json_text
+from backend.common.clock import to_text
+from backend.common.json_text import JsonValue
+from backend.resources.schemas.expression_scope import Expected, ExpressionError, Scope, Values
+from backend.runtime.execution import retries, sql
+from backend.runtime.execution.claim import ClaimedSegment
+from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.execution.steps import StepFailure
+from backend.services.workflows.resolved_workflow import ResolvedStep, ResolvedWorkflow
+from backend.storage.database import Tx
+
+EXPRESSION_ERROR = "ExpressionError"
+"""Type of the failure of a step whose expression gave no value."""
+
+
+class Expressions:
+    """The expressions of one run, evaluated in confined processes; used on the engine's loop.
+
+    `parameters` are those that steps see.
+    """
+
+    def __init__(self, context: SegmentContext, claimed: ClaimedSegment, parameters: Mapping[str, Any]) -> None:
+        self._context = context
+        self._claimed = claimed
+        self._parameters = parameters
+        self._run: Mapping[str, JsonValue] | None = None
+
+    async def evaluate(
+        self,
+        step: ResolvedStep,
+        expressions: Sequence[tuple[str, Expected]],
+        *,
+        item: JsonValue = None,
+        item_index: int | None = None,
+    ) -> list[JsonValue] | StepFailure:
+        """Returns the values of expressions of a step, or its failure where one gave none.
+
+        `item` and `item_index` are those of an item of its fan-out.
+        """
+        context, claimed = self._context, self._claimed
+        if self._run is None:
+            self._run = await context.read(partial(_run_values, run_id=claimed.run_id))
+        values = Values(parameters=self._parameters, needs={}, run=self._run, item=item, item_index=item_index or 0)
+        scope = scope_of(claimed.terms, step, item=item_index is not None)
+        needs = claimed.step_states.value_texts(step.step)
+        try:
+            return await retries.RESOURCE.run(
+                lambda: context.in_halting_thread(
+                    lambda halt: context.schemas.evaluate(
+                        expressions, scope, values, needs, owner=claimed.key_id, halt=halt
+                    )
+                ),
+                f"Evaluating an expression of step {step.step} of run {claimed.run_id}",
+            )
+        except ExpressionError as error:
+            return StepFailure(EXPRESSION_ERROR, str(error), final=True)
+        except OSError:
+            return StepFailure("InternalError", "an expression of the step could not be evaluated", final=True)
+
+    async def condition(self, step: ResolvedStep) -> bool | StepFailure:
+        """Returns whether the condition of a step is true, or the failure of the step where it gave no value."""
+        assert step.when is not None
+        given = await self.evaluate(step, [(step.when, Expected.CONDITION)])
+        return given if isinstance(given, StepFailure) else bool(given[0])
+
+
+def scope_of(terms: ResolvedWorkflow, step: ResolvedStep, *, item: bool = False) -> Scope:
+    """Returns the names that expressions of a step see; `item` says that they are evaluated for an item."""
+    return Scope(
+        parameters={each["name"]: each["type"] for each in terms.parameters},
+        nullable=[each["name"] for each in terms.parameters],
+        needs=step.needs,
+        item=item,
+    )
+
+
+def _run_values(tx: Tx, run_id: str) -> Mapping[str, JsonValue]:
+    run = sql.run_facts(tx, run_id)
+    return {
+        "run_id": run.run_id,
+        "created_at": to_text(run.created_at),
+        "triggered_by": run.triggered_by,
+        "client_reference": run.client_reference,
+        "labels": json_text.parse(run.labels),
+        "version": run.version,
+    }
