@@ -24,7 +24,7 @@ from benchmarks.workload import Key, Workload
 
 _STARTS_PER_SECOND: Final = 20
 _KEYS: Final = 8
-# Each keeps a slot of its key, which has a hundred, of which some are taken before.
+# Each start keeps one of its key's hundred slots, some of which are taken before.
 _STARTS_OF_A_KEY: Final = 70
 _CONNECTIONS: Final = 16
 
@@ -77,7 +77,7 @@ def compare(
 def end_to_end(workload: Workload, key: Key, extent: Extent) -> list[str]:
     """Measures a one-step run from its POST until a GET shows it completed: one at a time, and 16 at once.
 
-    The caller is this process, which leaves the server's core to the service and its steps.
+    This process is the caller, so that the server's core is left to the service and its steps.
     """
     os.sched_setaffinity(0, {servers.LOAD_CORE})
     for _ in range(5):
@@ -141,7 +141,7 @@ def start(workload: Workload, pair: tuple[Server, Server], extent: Extent) -> st
     workflow_id = workload.workflow_ids["Parked"]
 
     def requests() -> list[str]:
-        # Enough for 5,000 starts a second, of which none is sent twice.
+        # Enough requests for 5,000 starts a second without sending one twice.
         return [
             key.start(workflow_id, language="fr")
             for key in workload.keys(max(4, int(extent.seconds * 50)))

@@ -1,8 +1,7 @@
 """Measures how long `workflow-api run` takes until its first step's code runs, and `serve` until it is ready.
 
-`python -m benchmarks.command_start` measures this checkout; with `--command` several installations in turn, so that
-ratios of one run can be compared. Every command has run once before it is measured, and has
-filled its cache.
+`python -m benchmarks.command_start` measures this checkout; with `--command` several installations alternately, so that
+their ratios can be compared. Every command runs once before it is measured, to fill its cache.
 """
 
 import argparse
@@ -45,7 +44,7 @@ _PANDAS = _WORKFLOW.format(
 
 @dataclass(frozen=True)
 class Measurement:
-    """One start: milliseconds until what is awaited, and processor time of the whole command, its steps included."""
+    """One start: milliseconds until the awaited event, and processor time of the whole command, its steps included."""
 
     wall: float
     cpu: float
@@ -61,7 +60,7 @@ def run(command: str, folder: Path, manifest: str) -> Measurement:
 
 
 def serve(command: str, folder: Path) -> Measurement:
-    """Starts a service with the data that an earlier one left, and ends it once it is ready."""
+    """Starts a service with the data of an earlier one, and ends it once it is ready."""
     began = time.monotonic()
     addresses = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
     process = _started(folder, command, "serve", "--data", str(folder / "data"), *addresses, "--json")
@@ -80,7 +79,7 @@ def _started(folder: Path, *command: str) -> "subprocess.Popen[str]":
 
 
 def _ended(process: "subprocess.Popen[str]") -> tuple[str, float]:
-    """Returns what a process printed until its end, and its processor time in milliseconds."""
+    """Returns the whole output of a process, and its processor time in milliseconds."""
     assert process.stdout is not None
     text = process.stdout.read()
     process.stdout.close()

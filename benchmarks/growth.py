@@ -1,4 +1,4 @@
-"""Compares lists and starts of a key with very many runs with those of a key with few."""
+"""Compares lists and starts between a key with very many runs and a key with few."""
 
 import statistics
 import tempfile
@@ -85,7 +85,7 @@ def _milliseconds(calls: Sequence[Callable[[], None]]) -> list[float]:
 
 
 def _line(name: str, rounds: int, few: Sequence[Callable[[], None]], many: Sequence[Callable[[], None]]) -> str:
-    """Returns one row of the table: the medians of both, measured alternately, and their ratio."""
+    """Returns one row of the table: the medians of both keys, measured alternately, and their ratio."""
     small: list[float] = []
     large: list[float] = []
     for number in range(rounds):

@@ -3,15 +3,14 @@
 `requests` prints figures. A job is `{"port", "connections", "seconds", "requests": [text, …]}`. Each connection sends
 the next request of the list once the previous answer is complete, until the time is over.
 
-With `"follow": {"requests": [text, …], "until": text, "failed": text, "most": number}` each request starts something
-that is then read, every two milliseconds, but by all connections at most `most` times a second, until an answer
-contains `until`, or `failed`, which counts as a status: by the next of the follow requests, in which `{{name}}` stands
-for a member of the first answer. A time is then that from the first request to the last answer.
+With `"follow": {"requests": [text, …], "until": text, "failed": text, "most": number}` each request is followed by the
+next of the follow requests, in which `{{name}}` stands for a member of the first answer. It is repeated every two
+milliseconds, by all connections together at most `most` times a second, until an answer contains `until`, or `failed`,
+which counts as a status. The measured time is from the first request to the last answer.
 
 `flood` opens many connections, which last until standard input ends. A job is one line, `{"port", "connections",
-"text", "reads", "again"}`. Every connection sends the text. Where `reads` is false nothing of the answer is read; where
-`again` is true another connection follows each one that was answered or closed. Prints a line once all have connected
-and sent.
+"text", "reads", "again"}`. Every connection sends the text. If `reads` is false, answers are not read; if `again` is
+true, another connection follows each one that was answered or closed. Prints a line once all have connected and sent.
 
 `callers` keeps callers waiting until standard input ends, and prints figures then. A job is one line, `{"port",
 "requests": [text, …], "spread": seconds}`. Each request has a connection of its own, on which it is sent again once it
@@ -36,7 +35,7 @@ _PAUSE_SECONDS: Final = 0.002
 class Connection(asyncio.Protocol):
     """One keep-alive connection that always has one request under way.
 
-    Requests come in pairs with what follows them, which is empty where nothing does.
+    Requests come in pairs with their follow request, which may be empty.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Measures how long callers wait while the service is overloaded: `python -m benchmarks.overload`.
 
-Prints the medians and 95th percentiles of `GET /health` and `GET /me` under each load as multiples of those of the idle
-service, and the most memory that the service has held so far.
+Prints the medians and 95th percentiles of `GET /health` and `GET /me` under each load as multiples of the idle
+service's, and the peak memory of the service so far.
 """
 
 import argparse
@@ -94,7 +94,7 @@ def health_and_me(workload: Workload, key: Key, seconds: float) -> list[float]:
 
 @contextmanager
 def flood(port: int, load: Load) -> Iterator[None]:
-    """Keeps up a load, from when every connection has sent until the end of the context."""
+    """Keeps up a load while the context lasts, which begins once every connection has sent."""
     job = {"port": port, **{name: getattr(load, name) for name in ("connections", "text", "reads", "again")}}
     command = servers.on_load_core(["-m", "benchmarks.load", "flood"])
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -114,7 +114,7 @@ def flood(port: int, load: Load) -> Iterator[None]:
 
 @contextmanager
 def starts(workload: Workload, extent: Extent) -> Iterator[None]:
-    """Starts runs from ten times as many connections as keep the service busy."""
+    """Starts runs from ten times the connections that keep the service busy."""
     keys = workload.keys(max(1, extent.connections // 40))
     requests = [key.start(workload.workflow_ids["Parked"], language="fr") for key in keys for _ in range(100)]
     job = {"port": workload.server.port, "connections": extent.connections // 6, "seconds": 2 * extent.seconds}

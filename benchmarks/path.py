@@ -1,11 +1,11 @@
-"""Counts what a call passes in the process that serves it: `python -m benchmarks.path`.
+"""Counts the files and function calls that serving a call takes: `python -m benchmarks.path`.
 
-A path is as long as the files and the calls of Python functions of this repository that it passes, in all threads;
-libraries do not count. Of many rounds the least counts, since what runs beside a call only adds to it.
+The length of a path is the number of files, and of calls of Python functions, of this repository in all threads;
+libraries do not count. The least of many rounds counts, since concurrent work only adds to it.
 
-`python -m benchmarks.path serve …` is the process that counts: `workflow-api serve`, where a line on standard input
-begins a count, which an empty line answers; the next one ends it and has it printed as JSON. All threads count, but for
-the thread that reads these lines.
+`python -m benchmarks.path serve …` is `workflow-api serve` with counting: a line on standard input begins a count,
+which an empty line confirms; the next line ends it and prints it as JSON. All threads count, except the one that reads
+these lines.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _OWN: Final = tuple(
 
 
 class CallPath(NamedTuple):
-    """Files and calls that a call passed."""
+    """Numbers of files and of function calls that a call of the API took."""
 
     files: int
     calls: int
@@ -45,16 +45,16 @@ class Counted(Server):
     """A service that counts."""
 
     def between(self, use: Callable[[], object]) -> CallPath:
-        """Returns what is passed while something is done."""
+        """Returns the path counted while `use` runs."""
         self._told()
         use()
-        # What an answer leaves to do is a part of its call.
+        # Work that goes on after the answer is part of the call.
         time.sleep(_PAUSE_SECONDS)
         counted: dict[str, Any] = json.loads(self._told())
         return CallPath(len(counted["files"]), counted["calls"])
 
     def _told(self) -> str:
-        """Says that a count begins or ends; returns what the service says to that."""
+        """Tells the service to begin or end a count; returns its answer."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write("\n")
@@ -84,7 +84,7 @@ def counted() -> Iterator[Counted]:
 
 
 def measured(rounds: int) -> dict[str, CallPath]:
-    """Returns the shortest path of each kind of call, over so many rounds of each."""
+    """Returns the shortest path of each kind of call, over `rounds` rounds."""
     with counted() as server:
         workload = Workload(server)
         [key] = workload.keys(1)

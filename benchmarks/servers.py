@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 
 SERVER_CORE = 0
 LOAD_CORE = 1
-# For what is under way when the time of a load is over.
+# Seconds for requests under way when the time of a load is over.
 _LOAD_ENDS_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
 class Server:
-    """A running server; `grpc` is its internal address where it has one, `behind` the processes that it calls."""
+    """A running server; `grpc` is its internal address if it has one, `behind` the processes that it calls."""
 
     process: "subprocess.Popen[str]"
     port: int
@@ -29,15 +29,15 @@ class Server:
     behind: "tuple[subprocess.Popen[str], ...]" = ()
 
     def cpu_seconds(self) -> float:
-        """Returns the CPU time of its processes so far, without that of steps."""
+        """Returns the CPU time of the server's processes so far, without steps."""
         return sum(cpu_seconds(process.pid) for process in (self.process, *self.behind))
 
 
 @dataclass(frozen=True)
 class Follow:
-    """What is read after each request of a load, until an answer contains a text; `failed` is that of a failure.
+    """Requests that follow each request of a load until an answer contains `until`; `failed` is the text of a failure.
 
-    All connections together read at most `most` times a second, so that a slow server is not busy with answering these.
+    All connections together read at most `most` times a second, so that a slow server is not busy answering them.
     """
 
     requests: Sequence[str]
@@ -57,8 +57,8 @@ class Measurement:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Returns a process's processor time in nanoseconds' precision, where `/proc` counts hundredths of a second."""
-    # The clock's id, as clock_getcpuclockid(3) makes it.
+    """Returns a process's processor time in seconds, precise to nanoseconds; `/proc` counts hundredths of a second."""
+    # The clock's id, computed as by clock_getcpuclockid(3).
     return time.clock_gettime((~pid << 3) | 2)
 
 
@@ -90,7 +90,7 @@ def part(stack: ExitStack, *arguments: str, core: int | None = None) -> tuple["s
         command if core is None else _on(core, command),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        # Its log has a line for each request.
+        # The log would have a line for each request.
         stderr=subprocess.DEVNULL,
         text=True,
     )

@@ -1,7 +1,7 @@
 """Measures callers that wait for runs: `python -m benchmarks.waiting`.
 
-First what held callers cost one edge, then how long after a change a waiting caller has its answer: in one process,
-with edge and backend apart, and on PostgreSQL, where the change is made through another backend.
+Prints first the cost of held callers at one edge, then the time from a change until a waiting caller has its answer: in
+one process, with edge and backend apart, and on PostgreSQL with a change through another backend.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from benchmarks.postgresql import SERVER, new_database
 from benchmarks.servers import Server
 from benchmarks.workload import Key, Workload
 
-# What a key may hold.
+# Held calls that a key may have.
 OF_A_KEY = 20
 WAIT_SECONDS = 30
 
@@ -42,7 +42,7 @@ QUICK = Extent(callers=20, seconds=0.2, spread=0.1, changes=3)
 
 @contextmanager
 def waiting(server: Server, workload: Workload, extent: Extent, of_a_run: int) -> Iterator[None]:
-    """Keeps callers waiting, twenty of a key, so many of them for one parked run."""
+    """Keeps callers waiting, twenty of a key, `of_a_run` of them for one parked run."""
     keys = workload.keys(-(-extent.callers // OF_A_KEY))
     callers = [key for key in keys for _ in range(OF_A_KEY)][: extent.callers]
     with ThreadPoolExecutor(4) as pool:
@@ -99,7 +99,7 @@ def changes(waiter: Workload, changer: Workload, key: Key, number: int) -> tuple
 
 
 def _waited(pool: ThreadPoolExecutor, workload: Workload, key: Key, run_id: str) -> "Future[float]":
-    """Returns when a caller that waits from now on has an answer that says that the run has ended."""
+    """Returns the time at which a caller that waits from now on learns that the run has ended."""
     under_way = threading.Event()
 
     def wait() -> float:

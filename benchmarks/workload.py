@@ -131,7 +131,7 @@ class Workload:
         return keys
 
     def await_keys(self, *keys: Key) -> None:
-        """Waits until the edge knows these keys."""
+        """Waits until the edge knows `keys`."""
         deadline = time.monotonic() + 10
         for key in keys:
             while self.call("GET", "/me", key)[0] != 200:
@@ -175,7 +175,7 @@ class Workload:
     def wait_for(self, key: Key, run: Any, until: str) -> Any:
         """Waits for a run until it has a status, by calls that are held until it changes; returns it."""
         deadline = time.monotonic() + 60
-        # A held call waits for a change, unless the run has ended: one that has another status already would be late.
+        # A held call waits for a change of a run that has not ended, and would miss an earlier one.
         held = _HELD_SECONDS if until == "completed" else 0
         while run["status"] != until:
             if time.monotonic() > deadline:

@@ -1,0 +1,1 @@
+"""The `workflow-api` command, the start of all parts, their settings, backups and diagnosis."""

@@ -37,14 +37,14 @@ REQUESTS_A_MINUTE: Final = 600
 
 DEFAULT_GRPC: Final = str(addresses.DEFAULT_GRPC)
 
-# Those that clients read, and the pages of docs/how-to use.
+# Variables that clients read, and that pages of docs/how-to use.
 _URL: Final = "WORKFLOW_API_URL"
 _KEY: Final = "WORKFLOW_API_KEY"
 _EXTERNAL_ID: Final = "WORKFLOW_API_EXTERNAL_ID"
 _CREDENTIALS: Final = f'-H "Authorization: Bearer ${_KEY}" -H "X-Service-Key-External-Id: ${_EXTERNAL_ID}"'
 _KEPT: Final = re.compile(rf"^export {_KEY}=((ak_\w+)\.\S+)\nexport {_EXTERNAL_ID}=(\S+)$", re.MULTILINE)
 _CURL: Final = "curl -sS --fail-with-body"
-# Each answer is held until something changes; the pause is for a key that may hold no more of them.
+# Each answer is held until the run changes; the pause is for a key with too many held calls.
 _HELD_SECONDS: Final = 30
 _PAUSE_SECONDS: Final = 1
 _MOST_POLLS: Final = 60
@@ -61,7 +61,7 @@ def examples_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """Workflow ids by name, and what this start created: the credentials of the key, the administrator's password.
+    """A prepared demonstration: workflow ids by name, and credentials and password if this start created them.
 
     `key_ids` are keys of the demonstration that earlier starts created and that are in use.
     """
@@ -75,7 +75,7 @@ class Demonstration:
 def prepare_demonstration(address: str, examples: Path, tls: ClientTls) -> Demonstration:
     """Applies the examples through the backend at `address`; creates key and administrator unless an earlier start did.
 
-    Nobody is added where somebody was before: whoever deleted or renamed the administrator wanted that.
+    No administrator is added if there were users before: their deletion or renaming was deliberate.
     """
     with connected(address, ACTOR, tls) as backend:
         files = read_manifests([str(examples / name) for name in MANIFESTS])
@@ -91,7 +91,7 @@ def prepare_demonstration(address: str, examples: Path, tls: ClientTls) -> Demon
 
 
 def kept_credentials(script: Path, key_ids: AbstractSet[str]) -> keys_pb2.KeyCredentials | None:
-    """Returns the credentials that an earlier start wrote into its script, if their key is one of these; else None."""
+    """Returns the credentials in the script of an earlier start, if their key is among `key_ids`, else None."""
     try:
         found = _KEPT.search(script.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
@@ -103,7 +103,7 @@ def kept_credentials(script: Path, key_ids: AbstractSet[str]) -> keys_pb2.KeyCre
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Script for one running demonstration: its workflow ids by name, and the credentials of a key where it has one."""
+    """Script for one running demonstration: its workflow ids by name, and the credentials of a key, if any."""
 
     base: str
     grpc: str
@@ -184,7 +184,7 @@ class Script:
             "",
             "# Reviewed report: the run waits for a person, who approves it with the workflow-api command.",
             self._start("Reviewed report", body),
-            # A call that is held would wait for the next change, which is the approval.
+            # A held call would wait for the next change, which is the approval.
             _wait_for("waiting_for_approval|failed|cancelled", held_seconds=0),
             _get("/runs/$RUN/events"),
             f"{command} approvals list {grpc}",
@@ -235,7 +235,7 @@ def _get(path: str, end: str = " -w '\\n'") -> str:
 
 
 def _wait_for(statuses: str, *, held_seconds: int = _HELD_SECONDS) -> str:
-    """Returns a line that fails after a time; in a script that ends it, in a shell that it is pasted to it does not."""
+    """Returns a line that waits, and fails after a time; that ends a script, but not an interactive shell."""
     call = _get("/runs/$RUN" + (f"?wait_seconds={held_seconds}" if held_seconds else ""), end="")
     late = '{ echo "$RUN takes too long" >&2; unset LEFT; false; break; }'
     polls = f"[ $((LEFT=${{LEFT:-{_MOST_POLLS}}}-1)) -gt 0 ] || {late}; sleep {_PAUSE_SECONDS}"
@@ -253,7 +253,7 @@ def _python(code: str) -> str:
 
 
 def _command() -> str:
-    """Returns the path of this command, or its short name where the shell finds the same file by it."""
+    """Returns the path of this command, or its short name if the shell finds this file by it."""
     own = Path(sys.executable).parent / "workflow-api"
     found = shutil.which("workflow-api")
     return "workflow-api" if found and Path(found).resolve() == own.resolve() else shlex.quote(str(own))

@@ -1,4 +1,4 @@
-"""The one exception of the command line, and the failures of a backend that cannot be called."""
+"""The exception of the command line, and the failures of a backend that cannot be called."""
 
 import json
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ class CommandError(Exception):
     """Ends a command with exit code 1.
 
     `code`, `message` and `details` are those of the contract's error envelope. `details` is a list of `{name, reason}`
-    problems, an object, or None. `request_id` is the id of the call that the backend refused. `options` are the names
-    that a person gave what a problem names otherwise.
+    problems, an object, or None. `request_id` is the id of the call that the backend refused. `options` maps fields of
+    problems to the options that a person gave.
     """
 
     options: Mapping[str, str] = {}
@@ -25,18 +25,18 @@ class CommandError(Exception):
         self.request_id = request_id
 
     def to_text(self) -> str:
-        """Returns one line for each problem, or the message where there is no list of problems."""
+        """Returns one line for each problem, or the message if there is no list of problems."""
         match self.details:
             case [_, *_] as problems:
                 return "\n".join(f"{self._option(problem['name'])}: {problem['reason']}" for problem in problems)
             case {"reasons": [_, *_] as reasons}:
                 return "\n".join([self.message, *reasons])
             case _:
-                # Its message asks to quote the id.
+                # The message of an internal error asks to quote the id.
                 return f"{self.message} (request {self.request_id})" if self.code == "internal" else self.message
 
     def _option(self, name: str) -> str:
-        """Returns what a person calls a field; the member of a field is called as the whole."""
+        """Returns the option that sets a field; a member has the option of its field."""
         if self.code == "invalid_parameters" and not name.startswith("-"):
             return f"--param {name}"
         whole = name.partition(".")[0].partition("[")[0]
@@ -53,7 +53,7 @@ class CommandError(Exception):
 
 
 def unreachable(address: str, details: str = "") -> CommandError:
-    """Returns the failure of a call where nothing answers; `details` are those of gRPC, or empty."""
+    """Returns the failure of a call that nothing answers; `details` are gRPC's, or empty."""
     message = f"No backend answers at {address}: is `workflow-api serve` running, and is that its gRPC address?"
     return CommandError(message + (f" gRPC says: {details}" if details else ""), code="runtime_unreachable")
 

@@ -1,7 +1,7 @@
 """Pauses of the garbage collector, which shorten the start of a command.
 
-Most of a start is imports. What they create lives as long as the process, and the collector, which examines all of it
-again and again, takes a tenth of the time.
+Most of a start is imports. Imported objects live as long as the process, and the collector, which examines them again
+and again, takes a tenth of the time.
 """
 
 import gc
@@ -23,7 +23,7 @@ def resume_collection() -> None:
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Disables the collector within the context; it never examines the objects that were made there."""
+    """Disables the collector within the context; it never examines the objects made there."""
     pause_collection()
     try:
         yield

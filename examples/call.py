@@ -1,11 +1,11 @@
-"""Starts a run, says which approval it waits for, and fetches what it made: the API with the standard library alone.
+"""Starts a run, prints the approval it waits for, and fetches its outputs: the API with the standard library alone.
 
     python examples/call.py start WORKFLOW [--input FILE] [PARAMETER=VALUE ...]
     python examples/call.py approval RUN_ID
     python examples/call.py fetch RUN_ID FOLDER
 
 WORKFLOW_API_URL, WORKFLOW_API_KEY and WORKFLOW_API_EXTERNAL_ID are read from the environment. `start` prints the id of
-the run, `approval` that of the approval which the run waits for, once it does.
+the run; `approval` waits until the run waits for an approval, and prints its id.
 """
 
 import argparse
@@ -27,7 +27,7 @@ POLL_SECONDS = 0.5
 
 
 def call(path: str, body: object = None) -> bytes:
-    """The bytes of an answer; a refusal ends the program with its text, one for now is waited out."""
+    """Returns the bytes of an answer; waits out a temporary refusal, and ends the program at any other."""
     headers = {
         "Authorization": f"Bearer {os.environ['WORKFLOW_API_KEY']}",
         "X-Service-Key-External-Id": os.environ["WORKFLOW_API_EXTERNAL_ID"],
@@ -44,14 +44,14 @@ def call(path: str, body: object = None) -> bytes:
                 return content
         except urllib.error.HTTPError as error:
             told = error.read().decode()
-            # What an ended run leaves is withheld while it is still being swept for personal data.
+            # Outputs of an ended run are withheld while they are still being swept for personal data.
             if '"redaction_pending"' not in told and error.code not in {429, 503}:
                 sys.exit(f"{path}: {error.code} {told}")
             time.sleep(float(error.headers.get("Retry-After", POLL_SECONDS)))
 
 
 def wait(run_id: str, *statuses: str) -> dict[str, Any]:
-    """The run once it has one of the statuses, or has ended."""
+    """Returns the run once it has one of the statuses, or has ended."""
     while True:
         run: dict[str, Any] = json.loads(call(f"/runs/{run_id}"))
         if run["status"] in (*statuses, *TERMINAL):

@@ -1,4 +1,4 @@
-"""Starts a run over gRPC, waits for its end, and fetches its outputs: what an internal service does.
+"""Starts a run over gRPC, waits for its end, and fetches its outputs, as an internal service does.
 
     python examples/grpc_client.py ADDRESS WORKFLOW FOLDER [PARAMETER=VALUE ...] [--input FILE] [--actor NAME]
 
@@ -32,13 +32,13 @@ DOWNLOAD_SECONDS = 600
 WATCH_SECONDS = 3600
 # Long enough for a backend to be restarted.
 PAUSES = (0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
-# This program cancels nothing: a call that is cancelled ended with a connection or a backend.
+# This program cancels no calls, so CANCELLED means that a connection or a backend ended.
 UNANSWERED = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
 ENDED = {runs_pb2.RUN_STATUS_COMPLETED, runs_pb2.RUN_STATUS_FAILED, runs_pb2.RUN_STATUS_CANCELLED}
 
 
 def details_of(error: grpc.RpcError) -> tuple[str, dict[str, str], float | None]:
-    """The reason of a refusal, what is wrong by field, and the seconds until another try makes sense."""
+    """Returns the reason of a refusal, its problems by field, and the seconds until another try makes sense."""
     trailers = {entry.key: entry.value for entry in error.trailing_metadata() or ()}
     packed = trailers.get("grpc-status-details-bin")
     info, bad, retry = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
@@ -49,7 +49,7 @@ def details_of(error: grpc.RpcError) -> tuple[str, dict[str, str], float | None]
 
 
 def repeated(call: Callable[[], A]) -> A:
-    """Makes a call that may be repeated, again where it was not answered, with pauses that grow."""
+    """Makes a call that may be repeated; repeats it with growing pauses while it is not answered."""
     for pause in PAUSES:
         try:
             return call()
@@ -61,7 +61,7 @@ def repeated(call: Callable[[], A]) -> A:
 
 
 class Client:
-    """What this program needs of the services, on one channel."""
+    """Client of the services that this program uses, on one channel."""
 
     def __init__(self, channel: grpc.Channel, actor: str) -> None:
         self._runs = RunsServiceStub(channel)
@@ -82,7 +82,7 @@ class Client:
             request.page_token = page.next_page_token
 
     def start(self, workflow_id: str, parameters: dict[str, Any], input_text: str | None) -> str:
-        # Made once: whatever happens to the call, its repetition does not start a second run.
+        # Made once, so that a repeated call does not start a second run.
         request = runs_pb2.StartRunRequest(
             workflow_id=workflow_id,
             idempotency_key=uuid.uuid4().hex,
@@ -126,7 +126,7 @@ class Client:
             try:
                 return repeated(lambda: self._outputs.ListOutputs(request, timeout=DEADLINE_SECONDS))
             except grpc.RpcError as error:
-                # What an ended run leaves is withheld while it is still being swept for personal data.
+                # Outputs of an ended run are withheld while they are still being swept for personal data.
                 reason, _, seconds = details_of(error)
                 if reason != "REDACTION_PENDING" or seconds is None:
                     raise

@@ -1,4 +1,4 @@
-"""Puts the files of a folder into a bucket of S3, or of a store that speaks as it does; makes the bucket if need be.
+"""Uploads the files of a folder to a bucket of S3 or a compatible store; makes the bucket if it is missing.
 
     python examples/upload.py FOLDER s3://BUCKET/PREFIX/ [--endpoint-url URL]
 
@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 
 
 def upload(folder: Path, uri: str, endpoint_url: str | None) -> int:
-    """Uploads every file below the folder; returns how many there were."""
+    """Uploads every file below the folder; returns their number."""
     place = urlsplit(uri)
     s3 = boto3.client("s3", endpoint_url=endpoint_url, region_name="us-east-1")
     try:

@@ -82,7 +82,7 @@ def _operation(document: Json, verb: str, path: str, operation: Json) -> Iterato
 
 
 def _resolved(document: Json, given: Json) -> Json:
-    """Returns what a reference within the description leads to."""
+    """Returns the object that a reference within the description names, or the given object itself."""
     found: Any = given
     while "$ref" in found:
         path = found["$ref"].removeprefix("#/").split("/")
@@ -103,7 +103,7 @@ def _fields(schema: Json) -> Iterator[str]:
 
 
 def _shape(schema: Json | bool) -> str:
-    """Returns what a value may be, in words with links to records."""
+    """Returns the type of a value, in words with links to records."""
     if isinstance(schema, bool) or not schema:
         return "any value"
     if reference := schema.get("$ref"):

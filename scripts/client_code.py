@@ -57,7 +57,7 @@ EVENT_ID = 'id: str\n"""Segment and number, `<segment_id>:<seq>`: where `events(
 
 
 class Records:
-    """Collects the Python types of all messages that answers consist of."""
+    """Collects the Python types of all messages in answers."""
 
     def __init__(self) -> None:
         self._code: dict[str, str] = {}
@@ -84,7 +84,7 @@ class Records:
             return self._type(message_of(shown[0][0]))
         if message.name not in self._code:
             self._code[message.name] = ""
-            # What it consists of stands before it.
+            # Types of members come before the type that has them.
             code = self._record(message)
             del self._code[message.name]
             self._code[message.name] = code

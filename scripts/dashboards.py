@@ -1,6 +1,6 @@
 """Writes the Grafana dashboards in deploy/monitoring/dashboards; `--check` compares them instead.
 
-A dashboard is a list of panels here, because in Grafana's JSON each of them is a page of defaults.
+A dashboard is a list of panels here, because in Grafana's JSON each panel is a page of defaults.
 """
 
 import argparse
@@ -34,7 +34,7 @@ class Panel(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """What a dashboard is about: chosen from the values of a label."""
+    """Variable of a dashboard, chosen from the values of a label."""
 
     name: str
     title: str
@@ -43,7 +43,7 @@ class Variable(NamedTuple):
 
 
 class Dashboard(NamedTuple):
-    """One dashboard: its file's name, title, what it is about, and rows of panels by title."""
+    """One dashboard: its file's name, title, description, and rows of panels by title."""
 
     name: str
     title: str
@@ -346,7 +346,7 @@ def _panels(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Writes or compares."""
+    """Writes the dashboards, or compares them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare the files instead of writing them")
     check = parser.parse_args().check

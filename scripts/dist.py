@@ -1,4 +1,4 @@
-"""Builds what a release publishes: sdists, wheels made of them, a list of components, and digests.
+"""Builds the files of a release: sdists, wheels made from them, a list of components, and digests.
 
 `dist.py [FOLDER]`, by default dist/, which is emptied first; another folder must be empty or new. The list of
 components (CycloneDX) is of an environment like that of the container image: the wheel of the service, and all that
@@ -20,7 +20,7 @@ PROJECTS: Final = (ROOT, ROOT / "redaction", ROOT / "clients" / "python", ROOT /
 
 
 def build(project: Path, target: Path) -> Path:
-    """Builds the sdist of a project, and the wheel from nothing but that; returns the wheel."""
+    """Builds the sdist of a project, and the wheel from the sdist alone; returns the wheel."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _hatchling(project, "sdist", folder)
@@ -34,7 +34,7 @@ def build(project: Path, target: Path) -> Path:
 
 
 def list_components(wheel: Path, target: Path) -> None:
-    """Writes what an installation of the wheel with the image's requirements consists of, as CycloneDX."""
+    """Writes the components of an installation of the wheel with the image's requirements, as CycloneDX."""
     with tempfile.TemporaryDirectory() as name:
         environment = Path(name) / "environment"
         requirements = ROOT / "requirements" / "image.txt"
@@ -52,7 +52,7 @@ def write_digests(folder: Path) -> None:
 
 
 def main() -> None:
-    """Builds everything."""
+    """Builds all files of a release."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"
     if folder.resolve() == ROOT / "dist":
         shutil.rmtree(folder, ignore_errors=True)
@@ -70,7 +70,7 @@ def _hatchling(project: Path, kind: str, target: Path) -> None:
 
 
 def _run(*command: str | Path, cwd: Path = ROOT) -> None:
-    # The same sources give the same files.
+    # Equal sources give equal files.
     variables = {"SOURCE_DATE_EPOCH": _commit_time(), **os.environ}
     done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -1,7 +1,7 @@
-"""Hooks of mkdocs: what the pages in docs/ link to elsewhere in the repository becomes part of the site.
+"""Hooks of mkdocs: files of the repository to which pages in docs/ link become part of the site.
 
-Linked documents become pages below `repository/`, other linked files are shown as they are. The references of the HTTP
-API and of its errors are made here, so that they are always those of this release.
+Linked documents become pages below `repository/`, other linked files are shown unchanged. The references of the HTTP
+API and of its errors are generated here, so that they always fit this release.
 """
 
 import re
@@ -31,7 +31,7 @@ _FENCED: Final = re.compile(r"(^ *(?:```|~~~).*?^ *(?:```|~~~) *$)", re.MULTILIN
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the generated pages, and what pages link to outside docs/, directly or through one another."""
+    """Adds the generated pages, and files outside docs/ to which pages link, directly or indirectly."""
     for name, content in PAGES.items():
         files.append(File.generated(config, name, content=content()))
     waiting = [ROOT / "docs" / file.src_uri for file in files if file.is_documentation_page() and file.abs_src_path]
@@ -59,7 +59,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:  
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - mkdocs
-    """Points links at the places that their targets have in the site."""
+    """Points links at the places of their targets in the site."""
     uri = page.file.src_uri
     if uri in PAGES:
         return markdown
@@ -88,7 +88,7 @@ def _targets(source: Path) -> Iterator[Path]:
 
 
 def _place(target: Path) -> str:
-    """Returns where a file of the repository is in the site; a folder is a page that lists it."""
+    """Returns the place of a repository's file in the site; a folder becomes a page that lists it."""
     if target.is_relative_to(ROOT / "docs"):
         return target.relative_to(ROOT / "docs").as_posix()
     name = target.relative_to(ROOT).as_posix()

@@ -1,4 +1,4 @@
-"""Writes the schema that a new SQLite file gets at once, in place of every migration: run it after adding one."""
+"""Writes the schema with which new SQLite files begin in place of all migrations; run it after adding one."""
 
 import sqlite3
 import tempfile
@@ -25,7 +25,7 @@ def newest_schema(folder: Path) -> str:
 
 
 def main() -> None:
-    """Writes the file."""
+    """Writes the schema to `database_file.NEWEST`."""
     with tempfile.TemporaryDirectory() as folder:
         NEWEST.write_text(newest_schema(Path(folder)), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Generates `generated/` and the client's records from `protos/`; with `--check` fails where they differ."""
+"""Generates `generated/` and the client's records from `protos/`; with `--check` fails if they differ."""
 
 import argparse
 import filecmp
@@ -58,7 +58,7 @@ def generate(target: Path) -> None:
 
 
 def generate_client(protos: Path, target: Path) -> None:
-    """Writes what the Python client takes from the protos that were compiled into `protos`.
+    """Writes the generated part of the Python client, from the protos compiled into `protos`.
 
     Raises:
         SystemExit: it failed; the messages are on standard error.

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/grpc.md from the options of the protos; with `--check` fails where they differ."""
+"""Writes the tables of docs/grpc.md from the options of the protos; with `--check` fails if they differ."""
 
 import argparse
 import re
@@ -22,7 +22,7 @@ _CODES: Final = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
 def with_tables(page: str) -> str:
-    """Returns the page with both tables as the protos have them.
+    """Returns the page with both tables made from the protos.
 
     Raises:
         ValueError: the page lacks a table.

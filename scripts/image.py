@@ -1,8 +1,8 @@
 """Builds the container image with buildah, without a daemon and without a registry of images.
 
-The base that the Dockerfile names is made by debootstrap, under that name, in a store of its own: what is tried is the
-Dockerfile, on the same Debian release and minor version of Python. Needs root, `buildah` and `debootstrap`. Packages
-come from where pip is configured to find them.
+The base that the Dockerfile names is made by debootstrap, under its name, in a separate store, from the base's Debian
+release and minor version of Python. Needs root, `buildah` and `debootstrap`. Python packages come from pip's configured
+indexes.
 """
 
 import argparse
@@ -18,10 +18,10 @@ from scripts.install import ROOT, pip_settings
 
 DOCKERFILE: Final = ROOT / "deploy" / "container" / "Dockerfile"
 NAME: Final = "localhost/workflow-api"
-# What the base of the Dockerfile has, in packages of Debian.
+# Content of the Dockerfile's base, as packages of Debian.
 _PACKAGES: Final = ("ca-certificates", "python3", "python3-venv", "python-is-python3")
 _CERTIFICATES: Final = Path("/etc/ssl/certs")
-# Options of pip that hold inside the build as well.
+# Options of pip that apply inside the build too.
 _PASSED_ON: Final = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout")
 
 
@@ -49,7 +49,7 @@ class Images:
         """Builds the image; `arguments` are build arguments such as `REQUIREMENTS=slim`. Returns its id."""
         settings = self._folder / "pip.conf"
         settings.write_text(_pip_configuration())
-        # Mounted for the build alone: neither is in the image.
+        # Mounted for the build alone, so that neither is in the image.
         mounted = [f"{settings}:/etc/pip.conf:ro", f"{_CERTIFICATES}:{_CERTIFICATES}:ro"]
         made = self._folder / "image"
         _say(f"Build the image by the steps of {DOCKERFILE.relative_to(ROOT)}")
@@ -68,18 +68,18 @@ class Images:
         _show(*self.command("push", image, f"docker-archive:{archive.resolve()}:{NAME}"))
 
     def buildah(self, command: str, *arguments: str | Path) -> str:
-        """Runs a command of buildah in this store, and returns what it prints."""
+        """Runs a command of buildah in this store, and returns its output."""
         return _run(*self.command(command, *arguments))
 
     def command(self, command: str, *arguments: str | Path) -> list[str | Path]:
-        """Returns the command line of a command of buildah in this store."""
+        """Returns a command line of buildah for this store."""
         return ["buildah", *self._store, command, *arguments]
 
 
 def _pip_configuration() -> str:
     lines = ["[global]", f"cert = {_CERTIFICATES / 'ca-certificates.crt'}"]
     for option, value in pip_settings().items():
-        # Files of this machine are not in the build.
+        # Files of this machine do not exist in the build.
         kept = " ".join(part for part in value.split() if not part.startswith("file:"))
         if option in _PASSED_ON and kept:
             lines.append(f"{option} = {kept}")
@@ -98,7 +98,7 @@ def _say(step: str) -> None:
 
 
 def _show(*command: str | Path) -> None:
-    """Runs a command that takes minutes, and leaves what it prints to the terminal."""
+    """Runs a command that takes minutes, with its output on the terminal."""
     code = subprocess.run(command, check=False).returncode
     if code != 0:
         sys.exit(f"{command[0]} failed with exit code {code}.")

@@ -1,8 +1,8 @@
 """Installs pinned requirements by uv, as pip is configured: `install.py [--into FOLDER] FILE...`.
 
 A FILE is one of `requirements/`, of which every hash is checked, or a wheel. They go into the environment of the
-Python that runs this, or into the one in FOLDER, which is made where it is missing. Where uv cannot install them, pip
-does. Needs the standard library and pip alone: the pinned uv is installed first.
+running Python, or into the one in FOLDER, which is made if it is missing. If uv cannot install them, pip does. Needs
+the standard library and pip alone: the pinned uv is installed first.
 """
 
 import argparse
@@ -20,7 +20,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 UV_REQUIREMENTS: Final = ROOT / "requirements" / "install.txt"
 PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 
-# Options of pip, and the variables of uv with the same meaning. uv itself reads nothing that is meant for pip.
+# Options of pip, and the equivalent variables of uv, which does not read pip's configuration.
 _VARIABLES: Final = {
     "index-url": "UV_DEFAULT_INDEX",
     "extra-index-url": "UV_INDEX",
@@ -34,20 +34,20 @@ _VARIABLES: Final = {
     "default-timeout": "UV_HTTP_TIMEOUT",
     "keyring-provider": "UV_KEYRING_PROVIDER",
 }
-# uv takes a list as pip does, separated by spaces, but for this variable.
+# uv's lists are separated by spaces like pip's, except in this variable.
 _SEPARATED_BY_COMMAS: Final = "UV_FIND_LINKS"
 # The sections that `pip install` reads, the strongest last.
 _SECTIONS: Final = ("global", "install", ":env:")
 
 
 def pip_settings() -> dict[str, str]:
-    """Returns the options that pip is configured with here, by files and variables."""
+    """Returns pip's configuration, from files and variables."""
     listed = subprocess.run([*PIP, "config", "list"], stdout=subprocess.PIPE, text=True, check=True).stdout
     return read_settings(listed)
 
 
 def read_settings(listed: str) -> dict[str, str]:
-    """Returns the options that hold for `pip install`, of the output of `pip config list`."""
+    """Returns the options of `pip install` in the output of `pip config list`."""
     given: dict[str, str] = {}
     lines = [line.partition("=") for line in listed.splitlines()]
     for wanted in _SECTIONS:
@@ -59,8 +59,8 @@ def read_settings(listed: str) -> dict[str, str]:
 
 
 def uv_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables by which uv installs as pip would with these options."""
-    # pip searches all its indexes, and so the release with the pinned hash is found in any of them.
+    """Returns variables that make uv install as pip would with these options."""
+    # pip searches all its indexes, so it finds the release with the pinned hash in any of them.
     variables = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_SYSTEM_CERTS": "true"}
     for option in _VARIABLES.keys() & settings.keys():
         variable, value = _VARIABLES[option], settings[option]
@@ -118,7 +118,7 @@ def main() -> None:
     try:
         if not pinned_uv_is_installed(UV_REQUIREMENTS.read_text()):
             subprocess.run([*PIP, "install", "--quiet", *_pip_options(UV_REQUIREMENTS)], check=True)
-        # What is set for uv itself is stronger than what is set for pip.
+        # Variables set for uv override those derived from pip's.
         variables = {**uv_variables(pip_settings()), **os.environ}
         for file in arguments.files:
             install(file, python, variables)

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/manifests.md from the rules of manifests; with `--check` fails where they differ."""
+"""Writes the tables of docs/manifests.md from the rules of manifests; with `--check` fails if they differ."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ _NAMED = {
     "text, 0-2,048 characters: an absolute IRI with columns in braces, as https://example.org/invoice/{id}": "template",
 }
 """Forms that the page explains once."""
-# From so many types on, what they have in common has a table of its own.
+# Number of types from which on their common fields have a table of their own.
 _MANY = 4
 
 
@@ -36,7 +36,7 @@ def tables() -> dict[str, str]:
     found: dict[str, str] = {}
     for kind, rules in KINDS.items():
         for title, record in _records(kind, rules):
-            # Every document has a name, which the page says above its tables.
+            # Every document has a name, which the page describes above its tables.
             fields = {name: field for name, field in record.fields.items() if name != "name" or "." in title}
             rows = "".join(f"| {' | '.join(_cell(cell) for cell in row)} |\n" for row in _rows(fields))
             if (twin := next((each for each, table in found.items() if table == HEAD + rows), None)) is not None:
@@ -47,7 +47,7 @@ def tables() -> dict[str, str]:
 
 
 def with_tables(page: str) -> str:
-    """Returns the page with every table as the rules have it.
+    """Returns the page with every table made from the rules.
 
     Raises:
         ValueError: the page lacks a table, or has one too many.
@@ -93,7 +93,7 @@ def _rows(fields: Mapping[str, Field], above: str = "") -> Iterator[tuple[str, .
 
 
 def _members(shape: Shape) -> Mapping[str, Field]:
-    """Returns the fields that a row's own rows are made of: those of an object, or of each member of one."""
+    """Returns the fields shown below a row: those of an object, or of the objects in a mapping."""
     match shape:
         case Record():
             return shape.fields

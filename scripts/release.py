@@ -1,7 +1,7 @@
-"""Releases what is checked out: `release.py` says what it would do, `release.py --publish` does it.
+"""Releases the checkout: `release.py` prints its steps, `release.py --publish` takes them.
 
-A release is a tag, wheels and sdists, a container image, and the notes that CHANGELOG.md has for it. Before that the
-version must be the same everywhere, the changelog's entry dated, the checkout clean and the tag new.
+A release is a tag, wheels and sdists, a container image, and its notes in CHANGELOG.md. It requires one version
+everywhere, a dated entry of the changelog, a clean checkout and a new tag.
 """
 
 import argparse
@@ -18,7 +18,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 DIST: Final = ROOT / "dist"
 NOTES: Final = DIST / "NOTES.md"
 
-# Files that name the release, and how.
+# Files that name the release, with the pattern of the name.
 _NAMED: Final = {
     "clients/protos/pyproject.toml": r'^version = "(.+)"$',
     "clients/python/workflow_api_client/version.py": r'^__version__ = "(.+)"$',
@@ -40,7 +40,7 @@ def version() -> str:
 
 
 def disagreements() -> Iterator[str]:
-    """Yields which files name another release than pyproject.toml, and whether the changelog does not begin with it."""
+    """Yields the files that name another release than pyproject.toml, and a changelog that begins with another."""
     wanted = version()
     for name, pattern in _NAMED.items():
         for found in re.findall(pattern, (ROOT / name).read_text(), re.MULTILINE) or ["no release"]:
@@ -64,7 +64,7 @@ def newest_entry(changelog: str) -> tuple[str, str, str]:
 
 
 def obstacles() -> Iterator[str]:
-    """Yields what keeps this checkout from being released."""
+    """Yields the reasons why this checkout cannot be released."""
     yield from disagreements()
     _, date, _ = newest_entry((ROOT / "CHANGELOG.md").read_text())
     if not _DATE.fullmatch(date):
@@ -76,7 +76,7 @@ def obstacles() -> Iterator[str]:
 
 
 def commands(image: str | None) -> list[list[str]]:
-    """Returns the commands that publish what was built into dist/; the image only with a name for it."""
+    """Returns the commands that publish dist/, and the image if `image` names it."""
     tag, steps = f"v{version()}", []
     if image is not None:
         name = f"{image}:{version()}"
@@ -85,7 +85,7 @@ def commands(image: str | None) -> list[list[str]]:
     made = sorted(str(path.relative_to(ROOT)) for path in DIST.iterdir() if path != NOTES)
     packages = [name for name in made if name.endswith((".whl", ".tar.gz"))]
     steps.append([".venv/bin/uv", "publish", *packages])
-    # Last, because a release whose tag exists is refused: until then a step that failed may be tried again.
+    # The tag comes last, because a release with an existing tag is refused; a failed step can be repeated before.
     steps.append(["git", "tag", "--annotate", tag, "--message", f"Release {version()}"])
     steps.append(["git", "push", "origin", tag])
     steps.append(["gh", "release", "create", tag, "--verify-tag", "--notes-file", str(NOTES.relative_to(ROOT)), *made])
@@ -93,7 +93,7 @@ def commands(image: str | None) -> list[list[str]]:
 
 
 def main() -> None:
-    """Checks, builds, and publishes or says how."""
+    """Checks, builds, and publishes or prints how to."""
     parser = argparse.ArgumentParser(description="Says what a release of this checkout does, or does it.")
     parser.add_argument("--publish", action="store_true", help="do it: tag, push, upload")
     parser.add_argument("--image", metavar="NAME", help="as registry.example.org/workflow-api; no image without it")

@@ -26,13 +26,13 @@ TEXT: Final = "Four score and seven years ago our fathers brought forth on this 
 
 
 class Demonstration:
-    """A started demonstration: what it printed, and calls with its key and its command."""
+    """A started demonstration: its printed record, and calls with its key and its command."""
 
     def __init__(self, ready: Mapping[str, str]) -> None:
         self.ready = ready
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """Calls the HTTP API; returns the answer, also of a refusal."""
+        """Calls the HTTP API; returns the answer, refusals included."""
         headers = {
             "Authorization": f"Bearer {self.ready['key']}",
             "X-Service-Key-External-Id": self.ready["external_id"],
@@ -45,7 +45,7 @@ class Demonstration:
         return self.ready["console"].rstrip("/") + path
 
     def command(self, *words: str) -> None:
-        """Runs the `workflow-api` command against it."""
+        """Runs the `workflow-api` command against the demonstration."""
         subprocess.run([COMMAND, *words, "--grpc", self.ready["grpc"]], check=True, stdout=subprocess.DEVNULL)
 
     def started(self, workflow: str, **fields: object) -> str:
@@ -140,7 +140,7 @@ def main() -> None:
         for name, path in pages.items():
             page.goto(demo.page(path))
             while page.get_by_text("Not yet active").count():
-                # Keys of the first minute.
+                # New keys become active within a minute.
                 page.wait_for_timeout(1_000)
                 page.reload()
             page.screenshot(path=IMAGES / f"{name}.png")

@@ -1,8 +1,8 @@
 """pytest plugin that lists skipped tests at the end of a run, and fails them under `--no-skips`.
 
 A test that needs an outside server skips itself with a reason that says how to provide one. The last lines of a run
-list these reasons. With `--no-skips` every skip is a failure, apart from tests marked `optional`: these repeat, against
-a server that the developer provides, what other tests check against a server that comes with the suite.
+list these reasons. With `--no-skips` every skip is a failure, apart from tests marked `optional`: these repeat checks
+of other tests against a server that the developer provides instead of the suite's.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Follows the README's first steps: `make run`, then what it gives to paste: a line, and a script of calls.
+"""Follows the README's first steps: `make run`, then the line and the script of calls that it prints.
 
 Needs only the standard library, so that it runs before anything is installed. Exits with 0 when every call succeeded
 and the service stopped cleanly; otherwise prints the failure and the end of the service's log.
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 600  # covers an installation from nothing
 PASTE_SECONDS = 240
 STOP_SECONDS = 30
-# What `serve --demo` prints before a line to paste, and before the name of a file with calls.
+# Text that `serve --demo` prints before the line to paste, and before the name of the file with calls.
 LINE = "Start a run from another shell:"
 CALLS = "The same by curl, with a key: "
 
@@ -62,7 +62,7 @@ class Service:
         raise SmokeError(f"nothing to paste within {READY_SECONDS} s")
 
     def stop(self) -> None:
-        """Sends SIGTERM to the service; it, and with it make, must end with status 0."""
+        """Sends SIGTERM to the service, after which service and make must end with status 0."""
         children = Path(f"/proc/{self._make.pid}/task/{self._make.pid}/children").read_text().split()
         if not children:
             raise SmokeError("the service has exited")
@@ -75,7 +75,7 @@ class Service:
             raise SmokeError(f"make run ended with status {status} after SIGTERM")
 
     def kill(self) -> None:
-        """Kills what is left of `make run`."""
+        """Kills the remaining processes of `make run`."""
         if self._make.poll() is None:
             os.killpg(self._make.pid, signal.SIGKILL)
             self._make.wait()

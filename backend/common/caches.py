@@ -1,7 +1,7 @@
 """Caches in memory: values by recent arguments, and values derived from rows, invalidated by the table's revision.
 
-What erasure removes may be among the values by recent arguments, such as the answers to reads that are repeated, so
-none is kept for longer than a minute after its last use.
+`RecentValues` may hold data that erasure removes, such as answers to repeated reads, so it keeps no value for longer
+than a minute after its last use.
 """
 
 import threading
@@ -16,24 +16,24 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 SECONDS: Final = 30.0
-"""Interval after which a value that was not used within it is dropped."""
+"""A value that is not used between two of these intervals' ends is dropped."""
 
 
 class RecentValues(Generic[K, V]):
-    """Values by arguments that follow one another closely, which nobody may change. Thread-safe.
+    """Cache of immutable values by argument, for arguments that are repeated within seconds. Thread-safe.
 
     Values of more than an eighth of `max_bytes` are not kept.
     """
 
     def __init__(self, size: Callable[[V], int], max_bytes: int) -> None:
-        """Takes what gives the bytes that a value and its argument take, and the bound on their sum."""
+        """`size` returns the bytes that a value and its argument take; `max_bytes` bounds their sum."""
         self._size = size
         self._half = max_bytes // 2
-        # Used since the last turn, and before that.
+        # Values used since the last `drop_unused`, and values used only before it.
         self._young: dict[K, V] = {}
         self._old: dict[K, V] = {}
         self._young_bytes = 0
-        self._turning = False
+        self._registered = False
 
     def get(self, argument: K) -> V | None:
         """Returns the value of an argument, or None."""
@@ -50,10 +50,10 @@ class RecentValues(Generic[K, V]):
         if size > self._half // 4:
             return
         if self._young_bytes + size > self._half:
-            self.turn()
-        if not self._turning:
-            self._turning = True
-            _turn_from_now_on(self)
+            self.drop_unused()
+        if not self._registered:
+            self._registered = True
+            _expire_regularly(self)
         self._young_bytes += size
         self._young[argument] = value
 
@@ -65,8 +65,8 @@ class RecentValues(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._young.keys() | self._old.keys())
 
-    def turn(self) -> None:
-        """Forgets what was not used since the last turn."""
+    def drop_unused(self) -> None:
+        """Drops the values that were not used since the last call."""
         self._old, self._young, self._young_bytes = self._young, {}, 0
 
 
@@ -75,22 +75,22 @@ _start: Final = threading.Lock()
 _started = False
 
 
-def _turn_from_now_on(values: "RecentValues[K, V]") -> None:
+def _expire_regularly(values: "RecentValues[K, V]") -> None:
     global _started  # noqa: PLW0603 - one thread for all
     with _start:
         _all.add(values)  # type: ignore[arg-type]  # no argument of it is used
         if not _started:
             _started = True
-            threading.Thread(target=_turn_all, name="recent-values", daemon=True).start()
+            threading.Thread(target=_expire_all, name="recent-values", daemon=True).start()
 
 
-def _turn_all() -> None:
+def _expire_all() -> None:
     while True:
         time.sleep(SECONDS)
         with _start:
             values = list(_all)
         for each in values:
-            each.turn()
+            each.drop_unused()
 
 
 _MAX_SIZE: Final = 64 * 2**20
@@ -104,9 +104,9 @@ class _Entry:
 
 
 class RevisionedCache:
-    """Values by name, each of one revision of the data; least recently used ones go once the sizes exceed `max_size`.
+    """Least recently used cache of values by name, each of one revision of the data, of `max_size` in all.
 
-    There is one for each database, whose names and revisions are its own.
+    Each database has a cache of its own, because names and revisions are the database's own.
     """
 
     def __init__(self, max_size: int = _MAX_SIZE) -> None:

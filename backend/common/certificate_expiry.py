@@ -1,4 +1,4 @@
-"""Warnings before a certificate expires: how early, and in which words, in logs, findings and doctor."""
+"""Thresholds and wording of warnings before a certificate expires, shared by logs, findings and `doctor`."""
 
 from datetime import timedelta
 from typing import Final

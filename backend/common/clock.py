@@ -24,7 +24,7 @@ def system_clock() -> int:
 def is_due(at: int, now: int, longest_ms: int) -> bool:
     """Returns whether a time has come that was set at most `longest_ms` ahead.
 
-    A time later than that was set by a clock that was ahead and has been corrected since, and has come too.
+    A time further ahead was set by a clock that was fast and has been corrected since; it counts as come.
     """
     return not 0 < at - now <= longest_ms
 
@@ -32,8 +32,8 @@ def is_due(at: int, now: int, longest_ms: int) -> bool:
 def is_recent(at: int, now: int, ms: int) -> bool:
     """Returns whether something happened less than `ms` ago.
 
-    Clocks of processes differ a little, so a time up to `ms` in the future counts as recent. A later one was recorded
-    by a clock that was ahead, and counts as long ago.
+    Clocks of processes differ a little, so a time up to `ms` in the future counts as recent. A later time was recorded
+    by a clock that was fast, and counts as long ago.
     """
     return abs(now - at) < ms
 

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 class Capabilities(NamedTuple):
     """The providers whose models can be called without an agent's own key or address, and the names of the secrets.
 
-    `network` is the most that an environment may allow its steps.
+    `network` is the widest network access that an environment may give its steps.
     """
 
     providers: AbstractSet[str] = frozenset()

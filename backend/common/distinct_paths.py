@@ -14,7 +14,7 @@ Key = TypeVar("Key")
 def distinct_paths(paths: Mapping[Key, str], mark: Callable[[Key, int], str]) -> dict[Key, str]:
     """Returns a path for each key; one that collides with an earlier one, or with a folder, gets a mark in its name.
 
-    `mark` returns the mark of a key for an attempt: 0, and more where the marked path is one of the others.
+    `mark` returns the mark of a key for an attempt: 0, then 1 and so on while the marked path is taken.
     """
     all_folded = [folded(path) for path in paths.values()]
     folders = {parent for path in all_folded for parent in _parents(path)}
@@ -36,7 +36,7 @@ def distinct_paths(paths: Mapping[Key, str], mark: Callable[[Key, int], str]) ->
 
 
 def folded(path: str) -> str:
-    """Returns what paths have in common that differ by case or Unicode normalization alone."""
+    """Returns a form that is equal for paths that differ by case or Unicode normalization alone."""
     return unicodedata.normalize("NFD", unicodedata.normalize("NFD", path).casefold())
 
 

@@ -1,4 +1,4 @@
-"""ApiError, which every refusal is raised as, its form as a google.rpc.Status, and messages for unknown names."""
+"""ApiError, the exception of every refusal; its form as google.rpc.Status; and messages for unknown names."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -52,7 +52,7 @@ class ApiError(Exception):
         return _CODES[BY_REASON[self.reason].grpc_code]
 
     def to_refusal(self) -> Refusal:
-        """Returns it as a caller in this process gets it; one on the wire makes the same of `to_status`."""
+        """Returns the Refusal that a caller in this process gets; callers on the wire make it from `to_status`."""
         return refusal_of(
             BY_REASON[self.reason].code,
             self.message,
@@ -93,7 +93,7 @@ def _packed(detail: Message) -> any_pb2.Any:
 
 
 def invalid(field: str, why: str) -> ApiError:
-    """The refusal of one field: `invalid_request` with the field and what is allowed."""
+    """Returns the refusal of one field: `invalid_request` with the field, and the allowed values in `why`."""
     return ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=[(field, why)])
 
 

@@ -1,8 +1,8 @@
 """JSON as the service stores it: compact text, with exact integers of any size, and strictly JSON.
 
 It writes with the standard library, not orjson, which refuses integers beyond 64 bits and nesting that the contract
-allows. orjson writes what holds no value of a caller or a step (labels, warnings, needs, the redaction manifest), and
-reads what both read alike, in a fifth of the time.
+allows. orjson takes a fifth of the time: it writes JSON without values of callers or steps (labels, warnings, needs,
+the redaction manifest), and reads text that both libraries read alike.
 """
 
 import json
@@ -29,8 +29,8 @@ NUL_ESCAPE: Final = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 def _encoder(*, sort_keys: bool) -> Callable[[object, int], Iterable[str]]:
     """Returns a function that gives the compact text of a value, in parts.
 
-    It is what `json.JSONEncoder` makes anew at each call: a small value takes 0.75 µs in place of 1.4. A value that
-    contains itself is nested too deep.
+    `json.JSONEncoder` makes such a function anew at each call: kept, a small value takes 0.75 µs in place of 1.4. A
+    value that contains itself is refused as nested too deep.
     """
     options = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=sort_keys)
     make: Callable[..., Callable[[object, int], Iterable[str]]] | None = getattr(encoder, "c_make_encoder", None)
@@ -46,7 +46,7 @@ _CANONICAL: Final = _encoder(sort_keys=True)
 _LONG_NUMBER: Final = re.compile(r"[0-9]{19}", re.ASCII)
 
 LARGEST_SHARED: Final = 65_536
-"""The longest JSON text of a step that is parsed in a process which other runs share: its objects take much more."""
+"""The longest JSON text of a step that is parsed in a process shared with other runs: objects outgrow their text."""
 
 
 class JsonText(str):

@@ -1,4 +1,4 @@
-"""The log lines of a backend and of a worker; docs/logs.md says what each means to an operator."""
+"""The log lines of a backend and of a worker; docs/logs.md explains each to operators."""
 
 from typing import Final
 

@@ -13,12 +13,12 @@ class OptionalPart(NamedTuple):
 
     @property
     def installed(self) -> bool:
-        """Returns whether its modules can be imported; imports none of them."""
+        """Returns whether the part's modules can be imported; imports none of them."""
         return all(map(can_import, self.modules))
 
     @property
     def not_installed(self) -> str:
-        """Returns the message where it is missing, with the command that installs it; the end of a sentence."""
+        """Returns the end of a sentence that says that the part is missing, with the command that installs it."""
         return f"the optional part '{self.name}' is not installed here: pip install 'workflow-api[{self.name}]'"
 
 
@@ -28,7 +28,7 @@ def can_import(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
-        # Of a module within a package that is missing itself.
+        # Raised where the package of the module is missing.
         return False
 
 

@@ -65,12 +65,12 @@ _NOT_ISSUED: Final = "must be the next_page_token of a page of this list"
 class Paging:
     """The page that the request of a `List` RPC asks for.
 
-    A token is valid for that RPC, the key and what the list is `of`, such as a run; it holds the position of the last
+    A token is valid for one RPC, key and owner of the list (`of`, such as a run); it holds the position of the last
     row shown, by which the rows are in order.
 
     Attributes:
         after: The position that the page begins after; None on the first page.
-        limit: Most rows of the page; None where it has all that follow.
+        limit: Most rows of the page; None for all rows that follow.
 
     Raises:
         ApiError: the token was not issued for this list: the violation of its field, else `invalid_request`.
@@ -92,7 +92,7 @@ class Paging:
     def cut(
         self, rows: Sequence[Row], position: Callable[[Row], Sequence[str | int]]
     ) -> tuple[Sequence[Row], str | None]:
-        """Returns the rows of the page, of those read after its position, and the token of the next one or None."""
+        """Cuts rows read from the page's position on to the page; returns them and the next token or None."""
         if self.limit is None or len(rows) <= self.limit:
             return rows, None
         shown = rows[: self.limit]
@@ -103,7 +103,7 @@ class Paging:
         return self._cursors.issue(self._list, self._key_id, position)
 
     def page_of(self, rows: Sequence[Row], position: Callable[[Row], Position]) -> tuple[Sequence[Row], str | None]:
-        """Returns the same as `cut` from a list that was read whole and is in the order of its positions."""
+        """Returns rows and token as `cut` does, from a list that was read whole, in the order of its positions."""
         if self.after is not None:
             rows = [row for row in rows if position(row) > self.after]
         return self.cut(rows, position)

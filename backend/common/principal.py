@@ -7,8 +7,8 @@ class Principal(NamedTuple):
     """An API key that the edge admitted, or an internal service when `key_id` is None.
 
     Attributes:
-        person: Who has signed in to the console that calls; empty where nobody has, None for all other callers.
-        workflow_ids: The workflows that the caller is limited to, of whatever the key allows; None for all.
+        person: The person signed in to the console that calls, empty where nobody is; None for all other callers.
+        workflow_ids: The workflows that the caller is limited to; None for all.
     """
 
     key_id: str | None

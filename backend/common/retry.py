@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class HaltedError(Exception):
-    """Work was not retried because its halt was set."""
+    """Retries ended because the halt of the work was set."""
 
 
 class Halt(Protocol):
@@ -33,7 +33,7 @@ class Halt(Protocol):
         """Returns whether retries have ended."""
 
     def wait(self, timeout: float) -> bool:
-        """Waits for so many seconds, or until it is set; returns whether it is."""
+        """Waits for `timeout` seconds, or until retries are ended; returns whether they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Backoff:
     Attributes:
         first_seconds: The delay after the first failure.
         longest_seconds: The bound of every delay.
-        multiplier: What each delay is to the one before it.
+        multiplier: Ratio of each delay to the previous delay.
         jitter: The largest share by which a delay is randomly shortened or lengthened.
     """
 
@@ -53,7 +53,7 @@ class Backoff:
     jitter: float = 0.0
 
     def delay(self, failures: int) -> float:
-        """Returns the seconds to wait after so many failures, without jitter."""
+        """Returns the seconds to wait after `failures` failures, without jitter."""
         growth = self.multiplier ** min(failures - 1, _MAX_DOUBLINGS)
         return min(self.first_seconds * growth, self.longest_seconds)
 
@@ -62,15 +62,16 @@ class Backoff:
 class RetryPolicy:
     """Policy of retries: which failures are retried, when, and until when; the last failure is raised.
 
-    The last try begins at the deadline at the latest. It may end after it, as a silent server makes a try itself long.
+    The last try begins at the deadline at the latest. It may outlast the deadline, because a silent server makes the
+    try itself long.
 
     Attributes:
-        retry_on: Whether a failure may pass; others are raised at once.
+        retry_on: Returns whether a failure may be temporary; others are raised at once.
         backoff: The delays between the tries.
         seconds: The deadline; None means none.
         from_start: Whether the deadline counts from the first try, and not from the first failure.
         attempts: The most tries; None means any number.
-        describe: Words a failure for the log, where a traceback may hold what a log must not; None logs a traceback.
+        describe: Describes a failure for the log, where a traceback might hold secrets; None logs a traceback.
     """
 
     retry_on: Callable[[Exception], bool]
@@ -81,7 +82,7 @@ class RetryPolicy:
     describe: Callable[[Exception], str] | None = None
 
     async def run(self, work: Callable[[], Awaitable[T]], what: str) -> T:
-        """Returns what `work` returns, on an event loop; cancelling it ends the waiting. `what` names it in the log."""
+        """Returns the result of `work`, on an event loop; cancelling the call ends it. `what` names it in the log."""
         tries = _Tries(self, what)
         while True:
             try:
@@ -93,7 +94,7 @@ class RetryPolicy:
             await sleep(delay)
 
     def run_blocking(self, work: Callable[[], T], what: str, halt: Halt | None = None) -> T:
-        """Returns what `work` returns, in a thread.
+        """Returns the result of `work`, in a thread.
 
         Raises:
             HaltedError: `halt` was set before a try or between two.
@@ -146,7 +147,7 @@ class _Tries:
 
 
 class RetryTimes:
-    """When each of several named pieces of work may be tried again, for rounds that come back by themselves."""
+    """Earliest time of the next try by name of the work, for loops that come round anyway."""
 
     def __init__(self, clock: Clock, backoff: Backoff) -> None:
         self._clock = clock
@@ -154,7 +155,7 @@ class RetryTimes:
         self._failures: dict[str, tuple[int, int]] = {}
 
     def is_due(self, name: str) -> bool:
-        """Returns whether it may be tried now."""
+        """Returns whether the work may be tried now."""
         _, at = self._failures.get(name, (0, 0))
         return is_due(at, self._clock(), round(self._backoff.longest_seconds * 1000))
 

@@ -1,7 +1,7 @@
-"""Removes secrets from what quotes them, whole or in part, in the encodings that servers and libraries use.
+"""Removes secrets from text that quotes them, whole or in part, in the encodings that servers and libraries use.
 
-Case and blanks do not count. The time rises with the length of the text alone: it is sampled for short pieces of the
-secrets, and looked at closely only where one stands.
+Case and blanks do not count. The time rises with the length of the text alone: the search samples it for short pieces
+of the secrets, and compares closely only around a piece.
 """
 
 import base64
@@ -42,9 +42,9 @@ _MOST_HELD_BYTES: Final = 64 * 1024
 
 
 class Scrubber:
-    """Finds these secrets in text, and replaces them; it is false without any.
+    """Finds the given secrets in text, and replaces them; a scrubber without secrets is false.
 
-    With `data` a part of a secret counts from half of its length on, between 8 and 16 characters, else from 8 on.
+    A part of a secret counts from 8 characters on; with `data`, from half of the secret's length on, between 8 and 16.
     """
 
     def __init__(self, secrets: Iterable[str], *, data: bool = False) -> None:
@@ -73,7 +73,7 @@ class Scrubber:
         return _LITERAL.sub(lambda found: self._literal(found[0]), text)
 
     def value(self, value: Any) -> Any:
-        """Returns a JSON value with every part of a secret in it replaced; `JsonText` for one that is."""
+        """Returns a JSON value with every part of a secret in it replaced; `JsonText` stays `JsonText`."""
         if not self._searches:
             return value
         text = json_text.text_of(value)
@@ -83,7 +83,7 @@ class Scrubber:
         return JsonText(scrubbed) if isinstance(value, JsonText) else json_text.parse(scrubbed)
 
     def spans(self, text: bytes) -> list[Span]:
-        """Returns where parts of secrets are, in order and apart from each other."""
+        """Returns the places of parts of secrets, in order and apart from each other."""
         plain = text.translate(_LOWER, _BLANKS)
         found = merged(sorted(span for search in self._searches for span in search.spans(plain)), overlap=1)
         if not found:
@@ -95,16 +95,16 @@ class Scrubber:
         )
 
     def complete(self, text: bytes) -> int:
-        """Returns up to where the text is no begin of a part of a secret that goes on behind its end.
+        """Returns the length of the text before the begin of a secret that may continue after the text's end.
 
-        What is shorter than such a part ends with its line.
+        A begin that is shorter than the shortest part ends with its line.
         """
         plain = text.translate(_LOWER, _BLANKS)
         open_bytes = max((search.open_bytes(plain) for search in self._searches), default=0)
         ends_line = text.rstrip(b" \t")[-1:] in _LINE_ENDS
         if not open_bytes or (ends_line and all(open_bytes < search.width for search in self._searches)):
             return len(text)
-        # Mostly there are few blanks, but there may be any number of them.
+        # Usually few blanks, but any number is possible.
         if _size_without_blanks(text[-open_bytes:]) == open_bytes:
             return len(text) - open_bytes
         sizes = range(len(text) + 1)
@@ -121,9 +121,9 @@ class Scrubber:
 
 
 class _Search:
-    """The search for the parts of some forms of secrets that have one width.
+    """Search for the parts, of one width, of some forms of secrets.
 
-    A part holds a whole piece that begins at a multiple of `step`, so only those are looked at.
+    Every part holds a whole piece that begins at a multiple of `step`, so only such pieces are looked at.
     """
 
     def __init__(self, forms: frozenset[bytes], width: int) -> None:
@@ -136,7 +136,7 @@ class _Search:
         self._parts = _cut(forms, width)
 
     def spans(self, plain: bytes) -> Iterator[Span]:
-        """Yields where parts are, in order and without overlaps."""
+        """Yields the places of parts, in order and without overlaps."""
         piece, step, width, pieces, parts = self._piece, self._step, self.width, self._pieces, self._parts
         begin = end = -1
         for place in [at for at in range(0, len(plain) - piece + 1, step) if plain[at : at + piece] in pieces]:
@@ -154,7 +154,7 @@ class _Search:
     def open_bytes(self, plain: bytes) -> int:
         """Returns the size of the longest end of the text that is anywhere in a form."""
         longest = min(len(plain), self._longest)
-        # What holds for an end of the text holds for every shorter one.
+        # If one end of the text is in a form, so is every shorter end.
         return bisect_left(range(1, longest + 1), True, key=lambda size: not self._in_a_form(plain[-size:]))
 
     def _in_a_form(self, end: bytes) -> bool:
@@ -162,7 +162,7 @@ class _Search:
 
 
 def merged(spans: Iterable[Span], overlap: int = 0) -> list[Span]:
-    """Returns spans in order, with those as one that share so much, or touch."""
+    """Returns spans in order; those that share at least `overlap` bytes, or touch at 0, become one."""
     found: list[Span] = []
     for first, last in spans:
         if found and first <= found[-1][1] - overlap:
@@ -209,7 +209,7 @@ def _size_without_blanks(text: bytes) -> int:
 
 
 def _cut(forms: Iterable[bytes], size: int) -> frozenset[bytes]:
-    """Returns all parts of this size."""
+    """Returns all parts of the forms of `size` bytes."""
     return frozenset(form[first : first + size] for form in forms for first in range(len(form) - size + 1))
 
 
@@ -231,24 +231,24 @@ def _is_inside(value: int) -> bool:
 
 
 class ScrubbedStream:
-    """One text that is passed on as it comes, but for its end while that may be the begin of a secret."""
+    """Scrubs one text as it arrives; holds back its end while that may be the begin of a secret."""
 
     def __init__(self, scrubber: Scrubber) -> None:
         self._scrubber = scrubber
         self._held = b""
-        # How much of what is held is a part of a secret already, and whether a mark stands right before it.
+        # Bytes held back that are part of a secret already, and whether a mark stands right before them.
         self._known = 0
         self._marked = False
 
     def add(self, part: bytes) -> bytes:
-        """Returns what can be passed on, with a mark in place of each secret."""
+        """Returns the text that can be passed on, with a mark in place of each secret."""
         text = self._held + part
         end = self._scrubber.complete(text)
-        # Blanks do not count, so there may be any number of them.
+        # Any number of blanks may be held back, because blanks do not count.
         return self._pass_on(text, end if len(text) - end <= _MOST_HELD_BYTES else len(text))
 
     def finish(self) -> bytes:
-        """Returns the rest."""
+        """Returns the text held back, scrubbed."""
         return self._pass_on(self._held, len(self._held))
 
     def _pass_on(self, text: bytes, end: int) -> bytes:

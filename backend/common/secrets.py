@@ -58,7 +58,7 @@ class Secrets:
 
 
 def how_to_set(name: str) -> str:
-    """Returns what an administrator does about a missing secret, as the second half of a sentence."""
+    """Returns the remedy for a missing secret, as the second half of a sentence."""
     return f'name where it is kept in the settings, as `{name} = "env:VARIABLE"` below [secrets]'
 
 

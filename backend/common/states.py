@@ -51,7 +51,7 @@ STEP_TRANSITIONS: Final[Mapping[StepStatus, tuple[StepStatus, ...]]] = {
     StepStatus.PENDING: (
         StepStatus.RUNNING,
         StepStatus.WAITING,
-        # A resumed run reuses it.
+        # A resumed run reuses the step's result.
         StepStatus.COMPLETED,
         StepStatus.SKIPPED,
         StepStatus.BLOCKED,
@@ -80,17 +80,17 @@ class SegmentState(StrEnum):
 
 
 SEGMENT_TRANSITIONS: Final[Mapping[SegmentState, tuple[SegmentState, ...]]] = {
-    # One whose run is closed before it is taken ends without having run.
+    # A segment whose run is closed before a worker takes it ends without having run.
     SegmentState.QUEUED: (SegmentState.RUNNING, SegmentState.ENDED),
     SegmentState.RUNNING: (SegmentState.ENDED,),
     SegmentState.ENDED: (),
 }
 
 DISPATCHED: Final = "segments"
-"""Name announced once segments were handed over, for workers that wait for some."""
+"""Name announced once segments were dispatched, for workers that wait for them."""
 
 ROOM: Final = "room"
-"""Name announced once a segment ended or waits again, for launchers that wait for room."""
+"""Name announced once a segment ended or waits again, for launchers that wait for a free slot."""
 
 
 class ApprovalState(StrEnum):
@@ -100,7 +100,7 @@ class ApprovalState(StrEnum):
     APPROVED = "approved"
     REJECTED = "rejected"
     WITHDRAWN = "withdrawn"
-    """Its run was closed before anybody decided."""
+    """The run was closed before anybody decided."""
 
 
 APPROVAL_TRANSITIONS: Final[Mapping[ApprovalState, tuple[ApprovalState, ...]]] = {

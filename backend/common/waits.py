@@ -14,9 +14,9 @@ _PAUSES: Final = "_pauses"
 
 
 class Deferred(NamedTuple, Generic[T]):
-    """A change under way, of `Database.write_soon`, and the function that makes the answer of the future's outcome.
+    """A change under way (`Database.write_soon`), and the function that makes the answer from the future's outcome.
 
-    The function is called once, after the commit; what it raises is the answer.
+    The function is called once, after the commit; an exception that it raises is the answer.
     """
 
     change: "Future[Any]"
@@ -24,7 +24,7 @@ class Deferred(NamedTuple, Generic[T]):
 
     @staticmethod
     def done(answer: T) -> "Deferred[T]":
-        """Returns one that waits for nothing."""
+        """Returns a Deferred that waits for nothing."""
         nothing: Future[None] = Future()
         nothing.set_result(None)
         return Deferred(nothing, lambda _: answer)
@@ -45,24 +45,24 @@ def deferring(quick: Callable[[Any, Any], bool]) -> Callable[[M], M]:
 
 
 def quick_of(method: object) -> Callable[[Any, Any], bool] | None:
-    """Returns what `deferring` was given for a method; None where it is not marked."""
+    """Returns the `quick` of a method marked by `deferring`, else None."""
     return getattr(method, _DEFERS, None)
 
 
 class Pause(ABC):
-    """Something that a stream waits for. From any thread."""
+    """An event that a stream waits for. Thread-safe."""
 
     @abstractmethod
     def wait(self, seconds: float) -> None:
-        """Returns once it is there, or after so many seconds."""
+        """Returns once the event has happened, or after `seconds`."""
 
     @abstractmethod
     def add_done_callback(self, action: Callable[[], None]) -> None:
-        """Calls the action once it is there, once; at once if it is there already."""
+        """Calls the action once, when the event happens; at once if it has happened."""
 
     @abstractmethod
     def wake(self) -> None:
-        """Lets the stream go on without it."""
+        """Lets the stream go on without the event."""
 
 
 def pausing(method: M) -> M:
@@ -72,7 +72,7 @@ def pausing(method: M) -> M:
 
 
 def is_pausing(method: object) -> bool:
-    """Returns whether a method is marked so."""
+    """Returns whether a method is marked by `pausing`."""
     return getattr(method, _PAUSES, False)
 
 
@@ -82,7 +82,7 @@ class KeyChanges:
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self.count = 0
-        """The number of changes so far, to be given to `wait`."""
+        """The number of changes so far, an argument of `wait`."""
         self.ended = False
         """True once waiting has ended for good."""
 

@@ -14,7 +14,7 @@ from backend.settings import ModelProvider
 from redaction.policy import LOCAL
 
 _LONGEST_REASON: Final = 500
-# A provider may quote parts of a wrong key; the library's advice names a setting that does not exist here.
+# Failures without the provider's reason: it may quote parts of a wrong key, or name settings that do not exist here.
 _WITHOUT_REASON: Final = frozenset({"ModelUnauthorized", "ModelCallLimit"})
 
 _PHASES: Final = {
@@ -39,7 +39,7 @@ _NO_KEY: Final = "no-key"
 
 
 class ModelUnusableError(Exception):
-    """A model cannot be called as it is declared; `type` names the cause, the text is for the caller."""
+    """A model cannot be called as declared; `type` names the cause, the text is for the caller."""
 
     def __init__(self, type: str, message: str) -> None:  # noqa: A002 - the step error's field
         # Both are arguments, so that the error can be pickled.
@@ -108,7 +108,7 @@ class Models:
             key = self.secrets.get(secret)
         except SecretError as error:
             raise ModelUnusableError(SECRET_UNAVAILABLE, str(error)) from None
-        # It is sent as a header; the error of an invalid header would quote it.
+        # The key is sent as a header; the error of an invalid header would quote it.
         if not key.isascii() or not key.isprintable() or " " in key:
             raise ModelUnusableError(SECRET_UNAVAILABLE, f"the secret '{secret}' holds something other than a key")
         return key
@@ -143,7 +143,7 @@ def _model(name: str, provider: str, key: str, base_url: str | None) -> "Model":
 
 
 class FailureCause(NamedTuple):
-    """Why a call failed: the cause that a step error names, a description that quotes nothing, and its finality."""
+    """Cause of a failed call, as step errors name it, with a description that quotes nothing."""
 
     cause: str
     description: str
@@ -152,7 +152,7 @@ class FailureCause(NamedTuple):
 
 
 class ModelFailure(NamedTuple):
-    """A failed call with the provider's own reason and, for an unexpected error, its stack trace; without the key."""
+    """A failed call with the provider's reason and, for an unexpected error, the stack trace, both without the key."""
 
     cause: str
     message: str
@@ -198,7 +198,7 @@ CAUSES_BY_EXCEPTION: Final = {
     "ModelAPIError": FailureCause("ModelError", "the call to the model failed", final=False),
     "UserError": FailureCause("InvalidAgent", "the model cannot be called as the agent declares it", final=True),
 }
-"""By the name of the library's exception: the first that matches counts, so the more specific ones stand first."""
+"""Causes by name of the library's exception; the first match counts, so specific exceptions stand first."""
 
 MALFORMED: Final = FailureCause(
     "ModelAnswerMalformed", "the model's provider answered with something other than an answer", final=False
@@ -269,4 +269,4 @@ MODEL_RETRY: Final = RetryPolicy(
     attempts=7,
     describe=str,
 )
-"""For a model that fails: about a minute of waiting in all."""
+"""Retries for a model that fails: about a minute of waiting in all."""

@@ -17,7 +17,7 @@ ACT_FOR_KEYS: Final = "act-for-keys"
 
 _EDGE: Final = options_pb2.CALLER_ROLE_EDGE
 _CONSOLE: Final = options_pb2.CALLER_ROLE_CONSOLE
-# Their channels leave a backend that is stopping.
+# The channels of these roles watch health, to leave a backend that is stopping.
 _WATCH_HEALTH: Final = frozenset({_EDGE, _CONSOLE, options_pb2.CALLER_ROLE_RUNS})
 _ON_BEHALF_OF_KEYS: Final = frozenset({options_pb2.ACCESS_ANY_KEY, options_pb2.ACCESS_SCOPE})
 
@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The RPCs and whole services that an identity may call, by full name, and whether in the name of keys."""
+    """The RPCs and services that an identity may call, by full name, and whether it may act for keys."""
 
     rpcs: frozenset[str] = frozenset()
     services: frozenset[str] = frozenset()
@@ -37,16 +37,16 @@ class Grant:
 
 
 class Access:
-    """The grants of every identity; one that is not named may call nothing.
+    """The grants of every identity; an identity that is not named may call nothing.
 
     Args:
         rpcs: Every RPC with the rules that its proto states.
-        identities: By `dns:<name>` or `uri:<URI>`, what it is given: a role as `edge`, `administration` or `console`,
+        identities: Names of grants by `dns:<name>` or `uri:<URI>`: a role as `edge`, `administration` or `console`,
             `act-for-keys`, a service as `workflow_api.v1.RunsService`, or an RPC as
             `/workflow_api.v1.RunsService/GetRun`.
 
     Raises:
-        ValueError: what is given to an identity does not exist.
+        ValueError: a grant names nothing that exists.
     """
 
     def __init__(self, rpcs: Mapping[str, options_pb2.MethodRules], identities: Mapping[str, Sequence[str]]) -> None:
@@ -60,7 +60,7 @@ class Access:
             ACT_FOR_KEYS: Grant(acts_for_keys=True),
             **{rpc: Grant(frozenset({rpc})) for rpc in rpcs},
             **{service: Grant(services=frozenset({service})) for service in services},
-            # Tools try one version after the other.
+            # Tools try both versions of reflection.
             **dict.fromkeys(reflection.SERVICE_NAMES, Grant(services=frozenset(reflection.SERVICE_NAMES))),
         }
         self._grants = {
@@ -69,7 +69,7 @@ class Access:
         }
 
     def refusal(self, identities: Iterable[str], rpc: str, *, names_a_key: bool) -> str | None:
-        """Returns why a caller with these identities may not make a call; None where it may.
+        """Returns the reason why a caller with these identities may not make a call; None if it may.
 
         A caller that acts for keys must name one wherever the RPC belongs to keys: without one nothing would limit
         which runs and workflows it sees.
@@ -96,7 +96,7 @@ def edge_rpcs(rpcs: Mapping[str, options_pb2.MethodRules]) -> frozenset[str]:
 
 
 def _role_grant(role: options_pb2.CallerRole.ValueType, rpcs: Mapping[str, options_pb2.MethodRules]) -> Grant:
-    """Returns what the protos grant to a role, and the health service where the role watches it."""
+    """Returns the grant of a role: the RPCs that the protos state, and the health service if the role watches it."""
     roles = {role, options_pb2.CALLER_ROLE_ADMINISTRATION} if role == _CONSOLE else {role}
     return Grant(
         frozenset(
@@ -114,7 +114,7 @@ def _spelling(role: options_pb2.CallerRole.ValueType) -> str:
 
 
 class AccessInterceptor(grpc.ServerInterceptor):
-    """Refuses with PERMISSION_DENIED what the caller's certificate is not given, before any servicer sees it."""
+    """Refuses calls that the caller's certificate has no grant for with PERMISSION_DENIED, before any servicer."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -152,7 +152,8 @@ def _with_check(handler: Any, check: Callable[[grpc.ServicerContext], None]) -> 
     (kind,) = (kind for kind in kinds if getattr(handler, kind) is not None)
     behaviour = getattr(handler, kind)
 
-    # The pool that grpc looks for on a behaviour comes along; one that must not block is given where to send, too.
+    # grpc looks for attributes on a behaviour, such as its pool, so they are copied; a non-blocking one also gets
+    # `send`.
     @functools.wraps(behaviour)
     def checked(request: Any, context: grpc.ServicerContext, *send: Any) -> Any:
         check(context)

@@ -1,11 +1,11 @@
-"""The answer cache: answers of reads, each until what it shows changes.
+"""The answer cache: answers of reads, each valid until the data it shows change.
 
-Where this process alone commits, an answer is cached instead of read each time: a cached one costs a quarter to three
-fifths of what reading it does. (`python -m benchmarks`)
+It is used where this process alone commits: a cached answer costs a quarter to three fifths of a read. (`python -m
+benchmarks`)
 
-An answer depends on its request and key, on rows that are read again once a commit may have changed them, and where it
-has counters of a day on the UTC day. It is exact: no answer outlives the beginning of a commit that may change it
-(`backend.storage.commits`), which is before any caller of that change is answered.
+An answer depends on its request and key, on rows that are read again once a commit may have changed them, and on the
+UTC day if it has counters of a day. The cache is exact: no answer outlives the beginning of a commit that may change it
+(`backend.storage.commits`), which precedes the answer to the caller of that change.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,16 +37,16 @@ _MOST_BYTES: Final = 32_000_000
 
 
 class Dependence(NamedTuple):
-    """Dependences of a method's answers beside request and key."""
+    """Dependences of a method's answers besides request and key."""
 
     of_run: bool
-    """The run that the request names, with all that belongs to it; else the calling key and all of its runs."""
+    """True: the run that the request names, with all its data. False: the calling key and all of its runs."""
     of_day: bool = False
-    """The UTC day."""
+    """True if answers depend on the UTC day."""
 
 
 def cacheable(depends: Dependence) -> Callable[[M], M]:
-    """Marks a unary method whose answer depends on its request, its key and this, and on nothing else."""
+    """Marks a unary method whose answer depends on its request, its key and `depends` alone."""
 
     def marked(method: M) -> M:
         setattr(method, _MARK, depends)
@@ -56,7 +56,7 @@ def cacheable(depends: Dependence) -> Callable[[M], M]:
 
 
 def dependence_of(method: object) -> Dependence | None:
-    """Returns what a method is marked with; None for one whose answers are not cached."""
+    """Returns the `cacheable` mark of a method; None if its answers are not cached."""
     return getattr(method, _MARK, None)
 
 
@@ -73,7 +73,7 @@ class _CacheEntry(CachedAnswer):
 
 
 class AnswerCache:
-    """The latest answers that keys got, which nobody may change. Thread-safe."""
+    """Cache of the latest answers to keys, which are immutable. Thread-safe."""
 
     def __init__(self, marks: CommitMarks, clock: Clock) -> None:
         self._marks = marks
@@ -81,7 +81,7 @@ class AnswerCache:
         self._answers = RecentValues[_Key, _CacheEntry](_size, _MOST_BYTES)
 
     def get(self, method: str, key_id: str, request: Message) -> CachedAnswer | None:
-        """Returns the answer to a request if it holds now."""
+        """Returns the cached answer to a request if it is still valid."""
         key = method, key_id, request.SerializeToString()
         entry = self._answers.get(key)
         if entry is None:
@@ -89,15 +89,15 @@ class AnswerCache:
         day = entry.day
         if self._marks.unchanged(entry.of, entry.since) and (day is None or day == utc_day(self._clock())):
             return entry
-        # It may be one that erasure made wrong, and would otherwise stay for as long as it is asked for.
+        # An outdated answer may hold erased data, and each request for it would keep it longer.
         self._answers.discard(key)
         return None
 
     def read(
         self, method: str, depends: Dependence, key_id: str, request: Any, read: Callable[[], Message]
     ) -> CachedAnswer:
-        """Returns the answer that `read` gives, and keeps it."""
-        # Taken before the read: a commit during it may have come too late for what is read.
+        """Returns the answer of `read`, and caches it."""
+        # Taken before the read, because the read may miss a commit made during it.
         since = self._marks.ended
         day = utc_day(self._clock()) if depends.of_day else None
         entry = _CacheEntry(read(), request.run_id if depends.of_run else key_id, since, day)
@@ -106,17 +106,17 @@ class AnswerCache:
 
 
 def cache_lookup(cache: AnswerCache, method: str, labels: tuple[str, str]) -> CacheLookup:
-    """Returns what looks up the cached answer to a request by the call's metadata; None where it must be read.
+    """Returns a function that looks up the cached answer to a request by the call's metadata, without blocking.
 
-    It does not block. Only answers to keys are cached, and none of calls that name a person, which the guard of people
-    must see. Calls answered from the cache count in the metrics, with these labels, as others.
+    It returns None if the answer must be read. Only answers to keys are cached, and none to calls that name a person,
+    which the guard of people must see. Calls answered from the cache count in the metrics, with `labels`, as others do.
     """
 
     def lookup(request: Message, metadata: Metadata) -> CachedAnswer | None:
         began = perf_counter()
         key_id = None
         for name, value in metadata:
-            # Of several keys, or a person beside one, the call itself judges.
+            # Several keys, or a person besides a key, are judged by the call itself.
             if name == PERSON or (name == KEY_ID and key_id is not None):
                 return None
             if name == KEY_ID:
@@ -130,7 +130,7 @@ def cache_lookup(cache: AnswerCache, method: str, labels: tuple[str, str]) -> Ca
 
 
 def caching(cache: AnswerCache, method: str, depends: Dependence, read: Read) -> Read:
-    """Returns a servicer's method that puts its answers into the cache; what it raises is no answer."""
+    """Returns a servicer's method that puts its answers, but not its errors, into the cache."""
 
     def read_and_put(request: Message, context: grpc.ServicerContext) -> Message:
         caller = principal_of(context)
@@ -145,5 +145,5 @@ def caching(cache: AnswerCache, method: str, depends: Dependence, read: Read) ->
 
 
 def _size(entry: _CacheEntry) -> int:
-    # Small messages take a few times their bytes, and their JSON, which comes later, about three times.
+    # Small messages take a few times their bytes in memory; their JSON, added later, takes about three times.
     return 1_024 + 8 * entry.message.ByteSize()

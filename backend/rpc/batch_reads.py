@@ -1,7 +1,7 @@
 """Several point reads of keys in one call.
 
-What gRPC itself takes for a call on both sides is several times what a point read takes, so an edge that has many to
-make at once makes them together. (`python -m benchmarks`: edge and backend apart)
+The cost of a gRPC call itself, on both sides, is several times that of a point read, so an edge sends reads that are
+due at once together. (`python -m benchmarks`: edge and backend apart)
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class BatchReads:
         self._handlers: Mapping[str, Handler] = {}
 
     def serve(self, handlers: Mapping[str, Handler]) -> None:
-        """Takes the handlers of all RPCs, of which the point reads of keys can be made."""
+        """Takes the handlers of all RPCs; uses those that are point reads of keys."""
         self._handlers = {
             rpc: handler
             for rpc, handler in handlers.items()
@@ -36,7 +36,7 @@ class BatchReads:
         }
 
     def answer(self, request: ReadManyRequest) -> ReadManyResponse:
-        """Returns what came of each read; raises ApiError `invalid_request` where one is no point read of a key."""
+        """Returns the outcome of each read; raises ApiError `invalid_request` if one is no point read of a key."""
         return ReadManyResponse(answers=map(self._read, request.reads))
 
     def _read(self, read: KeyRead) -> KeyReadAnswer:

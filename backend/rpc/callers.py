@@ -15,10 +15,10 @@ from backend.rpc.validation import validate
 from contract.metadata import ACTOR, KEY_ID, PERSON, REQUEST_ID, decode_actor
 from workflow_api.v1.errors_pb2 import ERROR_REASON_UNAUTHORIZED
 
-# Of each a call has one value: what would be judged by one of two must not be done by the other.
+# Metadata with one value a call: a call must not be judged by one of two values and carried out by the other.
 _ONCE: Final = (KEY_ID, ACTOR, PERSON)
 _ONE_WORD: Final = re.compile(r"[!-~]{1,128}")
-# How soon a key that another process deleted is unknown here.
+# Time within which a key that another process deleted becomes unknown in this process.
 _KNOWN_SECONDS: Final = 30.0
 _INTERNAL: Final = "internal"
 
@@ -27,15 +27,15 @@ Admit = Callable[[Message, grpc.ServicerContext], None]
 
 
 class Guard(Protocol):
-    """Decides what people who have signed in to a console may call, by their roles."""
+    """Decides which calls people who have signed in to a console may make, by their roles."""
 
     def __call__(self, person: str, rpc: str, request: Message) -> frozenset[str] | None:
-        """Returns the workflows that the call is limited to, or None for all; raises ApiError where it may not be."""
+        """Returns the workflows that the call is limited to, or None for all; raises ApiError if it is not allowed."""
         ...
 
 
 def admission(identify: Identify, guard: Guard | None, rpc: str) -> Admit:
-    """Returns the checks before a method: who calls, the bounds of the request, and what a person may do.
+    """Returns the checks before a method: the caller, the bounds of the request, and the rights of a person.
 
     `guard` decides what people may call; without one they may call anything.
     """
@@ -51,7 +51,7 @@ def admission(identify: Identify, guard: Guard | None, rpc: str) -> Admit:
 
 
 def principal_of(context: grpc.ServicerContext) -> Principal:
-    """Returns who makes a call that was admitted; of any other, what its metadata say."""
+    """Returns the principal of an admitted call; for other calls, the principal that its metadata name."""
     admitted: Principal | None = getattr(context, "caller", None)
     if admitted is not None:
         return admitted
@@ -60,11 +60,11 @@ def principal_of(context: grpc.ServicerContext) -> Principal:
 
 
 def read_principal(context: grpc.ServicerContext) -> Principal:
-    """Reads who calls from the metadata of a call.
+    """Reads the principal of a call from its metadata.
 
     Raises:
-        ApiError: `invalid_request`, of an id of a key that is empty, blank or no word of ASCII, of repeated metadata,
-            and of an actor whose escapes cannot be read.
+        ApiError: `invalid_request` if the key's id is empty, blank or no ASCII word, metadata are repeated, or the
+        actor has unreadable escapes.
     """
     metadata = context.invocation_metadata() or ()
     values: dict[str, Any] = dict(metadata)
@@ -95,7 +95,7 @@ class CallingKeys:
         self._known_at = (-1, 0.0)
 
     def identify(self, context: grpc.ServicerContext) -> Principal:
-        """Returns who calls; raises ApiError as `read_principal`, and `unauthorized` for an unknown key."""
+        """Returns the principal; raises ApiError as `read_principal`, and `unauthorized` for an unknown key."""
         caller = read_principal(context)
         if caller.key_id is None:
             return caller

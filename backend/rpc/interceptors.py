@@ -30,12 +30,12 @@ from telemetry.log_events import DEBUG, INFO
 from workflow_api.v1 import errors_pb2, options_pb2
 
 CallLog = Callable[[Any, grpc.ServicerContext, float, str, str], None]
-"""Takes the request, its context, when it began by `perf_counter`, the status code and the reason of a refusal."""
+"""Logs a call: request, context, start by `perf_counter`, status code, and reason of a refusal."""
 
-# How soon a stream that waits on a thread notices that its caller has gone.
+# Time within which a stream that waits on a thread notices that its caller has gone.
 _PAUSE_SECONDS: Final = 0.5
 _OK: Final = grpc.StatusCode.OK.name
-# What edges and consoles do by themselves all the time, and what only follows.
+# Calls that edges and consoles make all the time by themselves, and calls that only follow.
 _ROUTINE: Final = frozenset({"GetSession", "RecordUsage", "WatchKeyMirror", "WatchRunChanges"})
 
 _LOG = logging.getLogger(__name__)
@@ -45,9 +45,9 @@ _LOG = logging.getLogger(__name__)
 class Handler:
     """One RPC, wrapped: `call(request, context)` never raises and answers an error by the context.
 
-    A unary one returns its answer, or a `DeferredCall` that has it after a commit; a streaming one an iterator of
-    messages, and of pauses where it is `pausing`. `at_once` says of a request whether an event loop may make the call
-    itself, and `cached_answer(request, metadata)` looks the answer up, where there is a lookup.
+    A unary RPC returns its answer, or a `DeferredCall` that has it after a commit; a streaming RPC an iterator of
+    messages, and of pauses if it is `pausing`. `at_once(request)` says whether an event loop may make the call itself,
+    and `cached_answer(request, metadata)`, if not None, looks up a cached answer.
     """
 
     call: Callable[[Any, grpc.ServicerContext], Any]
@@ -61,7 +61,7 @@ class Handler:
     cached_answer: CacheLookup | None = None
 
     def answer(self, request: Message, context: grpc.ServicerContext) -> Message:
-        """Returns the answer of a unary RPC: the cached one, or else what the call gives; waits for its commit."""
+        """Returns the answer of a unary RPC, cached or from the call; waits for the commit of a change."""
         if self.cached_answer is not None:
             cached = self.cached_answer(request, context.invocation_metadata() or ())  # type: ignore[arg-type]  # text
             if cached is not None:
@@ -70,7 +70,7 @@ class Handler:
         return answer.answer() if isinstance(answer, DeferredCall) else answer
 
     def messages(self, request: Message, context: grpc.ServicerContext) -> Generator[Message, None, None]:
-        """Yields the messages of a streaming RPC, and waits out its pauses, for callers that give it a thread."""
+        """Yields the messages of a streaming RPC, and waits out its pauses on the caller's thread."""
         for each in self.call(request, context):
             if isinstance(each, Pause):
                 each.wait(_PAUSE_SECONDS)
@@ -87,10 +87,10 @@ def handlers_of(
 ) -> dict[str, Handler]:
     """Wraps every method of a servicer, keyed by `/package.Service/Method`; answers of cacheable methods are cached.
 
-    `identify` says who calls, before anything else of a call, and `guard` what people may call.
+    `identify` returns the principal, before any other check of a call; `guard` checks calls of people.
 
     Raises:
-        ValueError: an RPC does not declare who may call it, or the servicer does not implement it.
+        ValueError: an RPC does not declare its callers, or the servicer does not implement it.
     """
     paths = {f"/{service.full_name}/{method.name}": method for method in service.methods}
     return {path: _handler(servicer, method, cache, admission(identify, guard, path)) for path, method in paths.items()}
@@ -137,7 +137,7 @@ def _always(_: object) -> bool:
 
 
 class DeferredCall:
-    """A call of a method that defers: its answer, once the change that it waits for is committed."""
+    """A call of a method that defers; it has its answer once its change is committed."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class DeferredCall:
             self._deferred = Deferred.done(self._refused(error))
 
     def add_done_callback(self, action: Callable[[], None]) -> None:
-        """Calls the quick action once `answer` need not wait: after the commit or what took its place."""
+        """Calls the quick action once `answer` need not wait: after the commit, or its failure."""
         self._deferred.change.add_done_callback(lambda _: action())
 
     def answer(self) -> Message:
@@ -249,10 +249,10 @@ def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> tuple
 
 
 def _logged(error: Exception, name: str, request_id: str) -> ApiError:
-    """Logs a failure that the caller learns nothing of; returns what it is answered with."""
+    """Logs an unexpected failure in full; returns the error for the caller, which has no details."""
     extra = {"request_id": request_id}
     if isinstance(error, DatabaseUnavailableError):
-        # Edges repeat calls of their own, without an id, for as long as an outage lasts.
+        # Edges repeat their own calls, which have no id, for as long as an outage lasts.
         level = logging.WARNING if request_id or not error.logged else logging.DEBUG
         _LOG.log(level, "%s failed: %s", name, error, extra=extra)
     else:
@@ -262,7 +262,7 @@ def _logged(error: Exception, name: str, request_id: str) -> ApiError:
 
 
 def _call_log(method: MethodDescriptor, label: str) -> CallLog:
-    """Returns what writes the log lines of a method: at `info` of one that changes something, else at `debug`."""
+    """Returns a function that logs the calls of a method: at `info` if the method changes data, else at `debug`."""
     reads = method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS
     level = DEBUG if reads or method.name in _ROUTINE else INFO
 

@@ -1,4 +1,4 @@
-"""Streams that wait without a thread: one takes a thread of a small pool only while it has something to send."""
+"""Streams that wait without a thread: a stream takes a thread of a small pool only while it has messages to send."""
 
 import logging
 import threading
@@ -15,9 +15,9 @@ from backend.common.waits import Pause
 
 Send = Callable[[Message | None], None]
 
-# Started as needed. A reader that does not read keeps one until it is dropped.
+# Threads are started as needed. A reader that does not read keeps a thread until it is dropped.
 _THREADS: Final = 64
-# How often each stream looks for itself whether it must read, or end.
+# Interval at which each stream looks by itself whether it must read, or end.
 _CHECK_SECONDS: Final = 10.0
 _SLOWEST_SECONDS: Final = 10.0
 
@@ -35,7 +35,7 @@ class PausedStreams:
         self._ticker: threading.Thread | None = None
 
     def behaviour(self, steps: Callable[[Any, grpc.ServicerContext], Iterator[Message | Pause]]) -> Callable[..., None]:
-        """Returns the form of a method that grpc calls once, and that sends by itself from then on."""
+        """Returns a behaviour that grpc calls once per stream, and that sends by itself from then on."""
 
         def begin(request: Message, context: grpc.ServicerContext, send: Send) -> None:
             stream = _PausedStream(self, steps(request, context), context, send)
@@ -44,18 +44,18 @@ class PausedStreams:
                 if self._ticker is None:
                     self._ticker = threading.Thread(target=self._tick, name="grpc-watch-tick", daemon=True)
                     self._ticker.start()
-            # The caller's end is nothing that a pause waits for.
+            # A pause does not end when the caller goes, so the stream is woken.
             context.add_callback(stream.wake)
             stream.step()
 
-        # grpc looks for both on the behaviour itself.
+        # grpc looks for both attributes on the behaviour itself.
         begin.experimental_non_blocking = True  # type: ignore[attr-defined]
         begin.experimental_thread_pool = self._pool  # type: ignore[attr-defined]
         return begin
 
     def submit(self, step: Callable[[], None]) -> None:
-        """Has a stream go on."""
-        # A pool that was shut down takes nothing more, and neither does the server then.
+        """Queues the next step of a stream."""
+        # A pool that was shut down takes no steps, and the server takes no calls then.
         with suppress(RuntimeError):
             self._pool.submit(step)
 
@@ -78,7 +78,7 @@ class PausedStreams:
 
 
 class _PausedStream:
-    """One open stream; its steps run one after the other, on whichever thread."""
+    """One open stream; its steps run one after the other, on any thread of the pool."""
 
     def __init__(
         self, owner: PausedStreams, items: Iterator[Message | Pause], context: grpc.ServicerContext, send: Send
@@ -91,7 +91,7 @@ class _PausedStream:
         self._sending_since = float("inf")
 
     def step(self) -> None:
-        """Sends what there is, until the next pause or the end."""
+        """Sends the messages up to the next pause or the end."""
         try:
             for item in self._items:
                 if isinstance(item, Pause):

@@ -14,11 +14,11 @@ _PACKAGE: Final = "grpc.reflection.v1"
 _ALPHA: Final = "grpc.reflection.v1alpha"
 
 SERVICE_NAMES: Final = (f"{_PACKAGE}.ServerReflection", reflection.SERVICE_NAME)
-"""The services by which tools ask for the protos: the version that they try first, and the former one."""
+"""The services by which tools ask for the protos: v1, which they try first, and v1alpha."""
 
 
 def add_reflection(service_names: Iterable[str], server: grpc.Server) -> None:
-    """Lets tools ask a server for these services and for reflection itself."""
+    """Adds reflection to a server, for `service_names` and for reflection itself."""
     _describe_v1()
     servicer = reflection.ReflectionServicer((*service_names, *SERVICE_NAMES), _Symbols())
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
@@ -33,7 +33,7 @@ def add_reflection(service_names: Iterable[str], server: grpc.Server) -> None:
 
 
 class _Symbols:
-    """The pool of descriptors, in which methods are found as other symbols are: `grpcurl describe` asks for them."""
+    """Descriptor pool that also finds methods as symbols, because `grpcurl describe` asks for them."""
 
     def __init__(self) -> None:
         self._pool: Any = descriptor_pool.Default()
@@ -51,7 +51,7 @@ class _Symbols:
 
 
 def _describe_v1() -> None:
-    """Makes the descriptor of v1, which grpcio-reflection lacks, from the one of v1alpha, once in a process."""
+    """Adds the descriptor of v1, which grpcio-reflection lacks, made from that of v1alpha, once in a process."""
     pool: Any = descriptor_pool.Default()
     try:
         pool.FindFileByName(_FILE)

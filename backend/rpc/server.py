@@ -22,7 +22,7 @@ from contract.versions import LIVENESS, OWN, incompatibility, parse_liveness
 
 
 def claim_socket(path: Path) -> None:
-    """Makes the socket's folder where it is missing.
+    """Makes the socket's folder if it is missing.
 
     Raises:
         ValueError: the folder is open to others, or another process listens on the socket.
@@ -59,13 +59,13 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _OPTIONS: Final = (
     ("grpc.so_reuseport", 0),
     ("grpc.keepalive_time_ms", 30_000),
-    # Without calls gRPC takes one ping in two hours. Pings may arrive closer together than they were sent.
+    # By default gRPC takes one ping in two hours without calls. Pings may arrive closer together than they were sent.
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", int(SHORTEST_PING_SECONDS * 500)),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 )
-# Certificates are checked, and names resolved, only when a connection is made: connections are replaced now and then,
-# and calls that are under way on an old one may end.
+# Connections are replaced now and then, because certificates are checked and names resolved only when one is made;
+# calls under way on an old connection may finish.
 _CONNECTION_AGE: Final = (
     ("grpc.max_connection_age_ms", 300_000),
     ("grpc.max_connection_age_grace_ms", 4 * 3_600_000),
@@ -73,7 +73,7 @@ _CONNECTION_AGE: Final = (
 
 
 class _Health(health.HealthServicer):  # type: ignore[misc]  # grpc_health has no types
-    """Health service that is unknown to callers with incompatible versions, which the name that they ask for states.
+    """Health service that answers NOT_FOUND to callers of incompatible versions, by the version in the name asked for.
 
     Channels watch the name on each connection, and send calls to backends that serve it only.
     """
@@ -162,14 +162,14 @@ class GrpcServer:
         self._health.enter_graceful_shutdown()
         time.sleep(min(_DRAIN_SECONDS, grace_seconds))
         stopped = self._server.stop(grace_seconds)
-        # Not before: callers that watch would come back.
+        # Ended only now, because callers that watch would otherwise come back.
         end_watches()
         stopped.wait()
         self._paused.stop()
         self._streams.shutdown(wait=False, cancel_futures=True)
 
     def _watch_health(self) -> None:
-        """Reports services as serving only while the database answers; the process is alive without it, too."""
+        """Reports services as serving only while the database answers; the process counts as alive without it."""
         while True:
             state = (
                 health_pb2.HealthCheckResponse.SERVING

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
     from telemetry.otel import Tracing
 
-# What edges do for themselves, every second or for hours.
+# Calls of edges for themselves, made every second or lasting hours.
 _UNTRACED: Final = "/workflow_api.v1.EdgeService/"
 _CARRIER: Final = (TRACEPARENT, TRACESTATE)
-# Of these the server itself is the cause.
+# Codes of which the server itself is the cause.
 _FAILED: Final = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
 
 
 def traced(path: str, handler: Handler, tracing: "Tracing") -> Handler:
-    """Returns the handler with spans; an answer that an edge of this process takes from the answer cache has none.
+    """Returns the handler with spans; answers that an edge of this process takes from the answer cache have none.
 
-    A call is part of the trace that its metadata names; others, as of commands and of the console, begin their own.
+    A call is part of the trace that its metadata name; calls without one, as of commands, begin their own.
     """
     if path.startswith(_UNTRACED):
         return handler
@@ -65,13 +65,13 @@ class _Spans:
         def traced_stream(request: Message, context: grpc.ServicerContext) -> Iterator[Any]:
             messages: Any = call(request, context)
             if TRACEPARENT not in dict(context.invocation_metadata() or ()):
-                # Of the console and of commands: one that follows a run lasts as long as the run.
+                # Streams of the console and of commands, which may last as long as the run that they follow.
                 yield from messages
                 return
             span = self._begun(context)
             try:
                 while True:
-                    # Each step may be another thread's.
+                    # Each step of the stream may run on another thread.
                     with self._tracing.within(span):
                         message = next(messages, None)
                     if message is None:
@@ -123,6 +123,6 @@ class _TracedCall(DeferredCall):
 
 
 def _named(caller: Principal) -> dict[str, str]:
-    """Returns who calls, without names of people."""
+    """Returns the attributes that name the caller, without names of people."""
     named = {"workflow_api.request_id": caller.request_id, "workflow_api.key_id": caller.key_id or ""}
     return {name: value for name, value in named.items() if value}

@@ -1,6 +1,6 @@
 """Validates requests against the bounds that their protos state, whoever calls.
 
-The edge reports the same to a JSON caller before it calls; here the bounds hold for internal callers too.
+The edge reports these violations to a JSON caller before it calls; here the bounds hold for internal callers too.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -43,7 +43,7 @@ _PRECEDENCE = (ERROR_REASON_INVALID_REQUEST, ERROR_REASON_INVALID_FILTER, ERROR_
 
 
 class _Field(NamedTuple):
-    """The checks of one field: of the whole value, then of its parts; `nested` are the fields of the messages in it."""
+    """The checks of one field: of the whole value, then of its parts; `nested` checks the messages in it."""
 
     name: str
     spelling: str
@@ -57,9 +57,9 @@ class _Field(NamedTuple):
 
 
 class _MessageChecks(NamedTuple):
-    """The checks of a message: all, and those without its texts of which no more is asked than that they hold no NUL.
+    """The checks of a message: of all fields, and of all but the texts that only must hold no NUL.
 
-    These texts are looked at together, which takes a quarter of the time in a batch of usage records.
+    Such texts are checked together, which takes a quarter of the time in a batch of usage records.
     """
 
     fields: tuple[_Field, ...]
@@ -68,7 +68,7 @@ class _MessageChecks(NamedTuple):
 
 
 def validate(request: Message) -> None:
-    """Raises ApiError with every problem of the request at once, or returns."""
+    """Raises ApiError with all problems of the request, if there are any."""
     found: ProblemsByReason = {}
     _check(request, _plan(request.DESCRIPTOR), "", found)
     if not found:
@@ -108,7 +108,7 @@ def _check(message: Message, plan: _MessageChecks, prefix: str, found: ProblemsB
 
 
 def _why_required(message: Message, name: str, violations: Iterable[Violation]) -> str:
-    """Returns what is wrong with an absent value: where a number may be absent or 0, what it has to be instead."""
+    """Returns the violation of an absent value; for a number, which may be absent or 0, the bounds of its value."""
     value = getattr(message, name)
     if type(value) is int and value == 0:
         for violation_of in violations:
@@ -196,7 +196,7 @@ def _json_violation(rules: FieldRules) -> Violation:
             parsed = json_text.parse(value)
         except (ValueError, RecursionError):
             return "must be JSON"
-        # As HTTP refuses it of a body.
+        # HTTP refuses such bodies too.
         text = value.encode()
         if NUL_ESCAPE.search(text):
             return NO_NUL

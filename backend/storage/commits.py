@@ -1,4 +1,4 @@
-"""The effects of a commit on others: names for listeners, and marks of which cached answers it makes wrong."""
+"""Effects of a commit on others: names for listeners, and marks that invalidate cached answers."""
 
 import logging
 import threading
@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 Listener = Callable[[Collection[str] | None], None]
-"""Takes announced names, or None where some may have been missed; it must be quick, and is called from any thread."""
+"""Takes announced names, or None if some may have been missed. Must be quick; called from any thread."""
 
 Runs = Collection[tuple[str, str]]
-"""The runs that a transaction changes, each with its key; none of them where it may change anything."""
+"""The runs that a transaction changes, each with its key; empty if it may change anything."""
 
 _LOG = logging.getLogger(__name__)
 _MOST: Final = 16_384
@@ -23,14 +23,14 @@ class Listeners:
         self._listeners: tuple[tuple[Listener, str | None], ...] = ()
 
     def add(self, listener: Listener, name: str | None = None) -> bool:
-        """Adds a listener to one name, or to all; returns whether it is the first."""
+        """Adds a listener to one name, or to all; returns whether the listener is the first."""
         with self._lock:
             first = not self._listeners
             self._listeners = (*self._listeners, (listener, name))
         return first
 
     def notify(self, names: Collection[str] | None) -> None:
-        """Calls every listener to one of the names; all of them where names may have been missed."""
+        """Calls the listeners to these names; all listeners if names may have been missed."""
         for listener, name in self._listeners:
             if name is not None and names is not None and name not in names:
                 continue
@@ -41,30 +41,29 @@ class Listeners:
 
 
 class CommitMarks:
-    """The number of the last commit that changed each run and the runs of each key, of some recent ones.
+    """The number of the last commit that changed each run and the runs of each key, for recently changed ones.
 
-    Commits are numbered in their order. Each is marked before it is made, so that nobody takes for unchanged what a
-    commit under way changes, and those that read meanwhile remember the one before it.
-
-    One thread marks commits, one after the other; others ask at any time, without a lock. A mark that is forgotten
-    raises the number that all which have none count with, so that it can only make something count as changed.
+    Commits are numbered in their order. A commit is marked before it is made, so that rows that it is changing do not
+    count as unchanged; readers meanwhile remember the commit before. One thread marks commits, one after the other;
+    others ask at any time, without a lock. When marks are dropped, names without a mark count as changed by the latest
+    of the dropped commits.
     """
 
     def __init__(self, most: int = _MOST) -> None:
-        """Takes how many marks are kept at least, of twice as many at most."""
+        """`most` marks are kept at least, twice as many at most."""
         self._most = most
         self._number = 0
         self.ended = 0
-        """The number of the last commit that has ended, 0 before the first: to be taken before a read."""
+        """The number of the last commit that has ended, 0 before the first; taken before a read."""
         self._general = 0
-        # Marked since the last turn, and in the time before that.
+        # Marks since the last change of generations, and marks of the generation before.
         self._young: dict[str, int] = {}
         self._old: dict[str, int] = {}
         self._floor = 0
-        self._turned_at = 0
+        self._old_until = 0
 
     def begin(self, transactions: Iterable[Runs]) -> None:
-        """Marks what the transactions of a commit change, before it is made."""
+        """Marks the runs that the transactions of a commit change, before the commit is made."""
         self._number = number = self._number + 1
         for runs in transactions:
             if not runs:
@@ -73,17 +72,17 @@ class CommitMarks:
                 for changed in run:
                     self._young[changed] = number
         if len(self._young) > self._most:
-            # In this order, for those who look meanwhile among the young, then the old, and then at the floor.
-            self._floor, self._turned_at = self._turned_at, number
+            # In this order, because readers look among the young, then the old, then at the floor, without a lock.
+            self._floor, self._old_until = self._old_until, number
             self._old = self._young
             self._young = {}
 
     def end(self) -> None:
-        """Ends the commit that has begun, whether or not it holds, before anybody gets its results."""
+        """Ends the commit under way, whether or not it succeeded, before anybody gets its results."""
         self.ended = self._number
 
     def unchanged(self, name: str, since: int) -> bool:
-        """Returns whether a run, or the runs of a key, are as they were once the commit of that number had ended."""
+        """Returns whether a run, or the runs of a key, are unchanged since the commit of the number `since` ended."""
         if self._general > since:
             return False
         return (self._young.get(name) or self._old.get(name) or self._floor) <= since

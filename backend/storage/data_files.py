@@ -21,9 +21,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def lock_named(path: Path, flags: int, *, wait: bool = False) -> int:
-    """Opens a file or folder, locks it, and returns its handle once the lock is on what the path names.
+    """Opens a file or folder, locks it, and returns its handle once the lock is on the file that the path names now.
 
-    One that was removed after it was opened would keep nobody out.
+    A file that was removed after it was opened would keep nobody out.
 
     Raises:
         BlockingIOError: another process holds the lock, and this one does not wait.
@@ -67,7 +67,7 @@ def make_private(folder: Path) -> None:
 
 
 def narrow_content(folder: Path, needed: str) -> None:
-    """Closes the entries of a folder, and so what is below them, to other users.
+    """Closes the entries of a folder, and so everything below them, to other users.
 
     Raises:
         ForeignOwnerError: an entry whose name begins with `needed` belongs to another user.
@@ -96,7 +96,7 @@ def _require_ours(path: Path, about: os.stat_result) -> None:
 
 
 def user_name(user: int) -> str:
-    """Returns what a message calls a user of this machine."""
+    """Returns the name of a user of this machine for messages."""
     try:
         return f"the user {pwd.getpwuid(user).pw_name}"
     except KeyError:

@@ -25,15 +25,15 @@ from telemetry import Family
 Item = TypeVar("Item")
 T = TypeVar("T")
 
-# A driver gives the interpreter's lock away for each statement, and waits for a busy event loop to give it back.
+# A driver releases the interpreter's lock for each statement, and then waits for a busy event loop to release it.
 _ROWS_AT_ONCE: Final = (64, 16, 4)
 
 
 class DatabaseUnavailableError(Exception):
-    """The database cannot be reached now, or cannot do this now."""
+    """The database cannot be reached, or cannot carry out a statement, now."""
 
     logged = False
-    """True where the log has the reason already, as in an outage: lines about it have no traceback."""
+    """True if the log has the reason already, as in an outage: further lines have no traceback."""
 
 
 class OutcomeUnknownError(DatabaseUnavailableError):
@@ -94,7 +94,7 @@ class DriverConnection(Protocol):
 class Tx:
     """Runs statements on one connection.
 
-    A change whose number of rows does not matter is best given to `enqueue` or `many`: it costs no round trip.
+    Changes whose number of rows does not matter go to `enqueue` or `many`, which cost no round trip.
     """
 
     __slots__ = (
@@ -112,13 +112,13 @@ class Tx:
         self._dialect = dialect
         self._after_commit: list[Callable[[], None]] = []
         self.announced: set[str] = set()
-        """Names that listeners in all processes get once this change is durable."""
+        """Names that listeners in all processes get once this transaction is durable."""
         # Set by work whose deleted content must not stay readable in the database's files.
         self.leaves_no_trace = False
-        # Set by work that changes nothing that cached answers depend on.
+        # Set by work that changes no data of cached answers; its commit gets no number in `CommitMarks`.
         self.uncounted = False
         self.changed_runs: set[tuple[str, str]] = set()
-        """Runs by id and key, to which all that this changes belongs; none where it may change anything."""
+        """Runs, by id and key, that this transaction changes alone; empty if it may change anything."""
 
     @property
     def connection(self) -> DriverConnection:
@@ -234,10 +234,10 @@ class Tx:
         self.announced.add(name)
 
     def changes_run(self, run_id: str, key_id: str) -> None:
-        """Says that this changes a run, and nothing else than what has been said so.
+        """Declares that this transaction changes a run, and nothing but the runs declared.
 
-        Only for work that knows all that its transaction does: answers about other runs stay cached. To a run belong
-        its row, steps, segments, events and approvals, and of its key the counters and the list of runs.
+        Only for work that knows its whole transaction: answers about other runs stay cached. A run includes its row,
+        steps, segments, events and approvals, and its key's counters and list of runs.
         """
         self.changed_runs.add((run_id, key_id))
 
@@ -251,9 +251,9 @@ class Tx:
 
 
 GroupWork: TypeAlias = Callable[[Tx, Sequence[Item]], Sequence[T]]
-"""Makes changes of one kind in order, one for each item, and returns a result for each.
+"""Makes changes of one kind, one for each item in order, and returns a result for each.
 
-Where it raises for several items it is run again for each of them by itself.
+If it raises for several items, it is run again for each item alone.
 """
 
 
@@ -262,15 +262,15 @@ class Database(Protocol):
 
     @property
     def remote(self) -> bool:
-        """Says whether a statement waits for a server, which an event loop must not."""
+        """Returns whether a statement waits for a server, which an event loop must not do."""
 
     @property
     def single_round_trip(self) -> SingleRoundTrip | None:
-        """Makes guarded inserts in one round trip; None where statements are no round trips."""
+        """Makes guarded inserts in one round trip; None if statements are no round trips."""
 
     @property
     def commit_marks(self) -> CommitMarks | None:
-        """Marks of all commits but those of uncounted changes; None where other processes commit as well."""
+        """Marks of all commits except those of `uncounted` transactions; None if other processes commit as well."""
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on this thread's connection, each statement by itself."""
@@ -298,7 +298,7 @@ class Database(Protocol):
     def write_soon(
         self, work: Callable[[Tx], T], *, lock_key: str | None = None, claim: str | None = None
     ) -> Future[T]:
-        """As `write`, without waiting for the commit where the database is not remote: the future has what comes of it.
+        """Writes as `write` does, without waiting for the commit unless the database is remote.
 
         The future cannot be cancelled. Its callbacks must be quick: they hold up the next commit.
         """
@@ -306,28 +306,26 @@ class Database(Protocol):
     def write_grouped(
         self, work: GroupWork[Item, T], item: Item, *, lock_key: str | None = None, claim: str | None = None
     ) -> Future[T]:
-        """As `write_soon` of work on the item, which gets those of other changes by equal work as well where it can."""
+        """Writes as `write_soon` does; `work` may get the items of other changes of equal work as well."""
 
     def listen(self, listener: Listener, name: str | None = None) -> None:
-        """Calls the listener with what changes announce from now on, in this process and in others.
+        """Calls the listener with the names that changes announce from now on, in this process and in others.
 
-        With a name it is called only where a change announces that, or announcements may have been missed.
-
-        A process that ends at the wrong moment takes its last announcements with it, so that a listener reads now and
-        then without any.
+        With a `name` it is called only for that name, or if announcements may have been missed. A process that dies may
+        lose its last announcements, so listeners also read now and then unprompted.
         """
 
     def try_advisory_lock(self, name: str) -> AbstractContextManager[bool]:
-        """Returns whether this process alone has the name, for as long as the context lasts.
+        """Takes a named lock for the context; yields whether this process alone has it.
 
-        What is done under it must be harmless when done twice: a process that lost the database has lost the name too.
+        Work under the lock must be harmless when done twice: a process that lost the database has lost the lock too.
 
         Raises:
             DatabaseUnavailableError: the database cannot be reached.
         """
 
     def reclaim_space(self, may_go_on: Callable[[], bool]) -> None:
-        """Frees disk space of deleted rows in small steps while `may_go_on`; does nothing where a server does it."""
+        """Frees disk space of deleted rows in small steps while `may_go_on`; does nothing if a server frees it."""
 
     def now(self) -> int:
         """Returns the database's own time in milliseconds since the epoch."""
@@ -336,7 +334,7 @@ class Database(Protocol):
         """Returns whether the database answers."""
 
     def measured(self) -> list[Family]:
-        """Returns metrics of its state, from any thread and without asking it."""
+        """Returns metrics of this process's side of the database, without a query. Thread-safe."""
 
     def close(self) -> None:
         """Ends every connection; changes that wait are made first."""

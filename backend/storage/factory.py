@@ -35,7 +35,7 @@ def upgrade(engine: Engine) -> None:
     """
     if _is_newest(engine):
         return
-    # Half of what a start without migrations takes would be this import.
+    # Imported here, because this import would double the time of a start without migrations.
     from alembic import command
     from alembic.config import Config
     from alembic.runtime.migration import MigrationContext
@@ -72,7 +72,7 @@ def _is_newest(engine: Engine) -> bool:
 DATABASE_FILE: Final = "workflow-api.sqlite3"
 LOCK_FILE: Final = "workflow-api.lock"
 RESTORING_FILE: Final = "workflow-api.restoring"
-"""Is there from the beginning of a restore to its end; empty."""
+"""Empty file that exists from the beginning of a restore to its end."""
 _OURS: Final = "workflow-api."
 
 
@@ -83,7 +83,7 @@ class DataFolderError(Exception):
 def open_postgresql(url: str, connections: int, *, ends_blocking_sessions: bool = False) -> Database:
     """Opens the database on a server, with the newest schema.
 
-    With `ends_blocking_sessions` it ends sessions of frozen processes meanwhile.
+    With `ends_blocking_sessions` the database ends sessions of frozen processes while it is open.
 
     Raises:
         DataFolderError: it cannot be reached or used.
@@ -111,7 +111,7 @@ def open_postgresql(url: str, connections: int, *, ends_blocking_sessions: bool 
 class DataFolder:
     """The data folder of one process: locked while it is open, and inaccessible to other users of the machine.
 
-    One whose restore did not end is refused, but for another restore.
+    A folder whose restore did not end is refused, except for another restore.
     """
 
     def __init__(self, path: Path, *, to_restore: bool = False) -> None:
@@ -133,7 +133,7 @@ class DataFolder:
     def open_database(self) -> SqliteDatabase:
         """Opens the database with the newest schema."""
         file = self.path / DATABASE_FILE
-        # Its log and its shared memory get the same mode.
+        # SQLite gives its log and shared memory the mode of the file.
         file.touch(mode=0o600)
         if database_file.prepare(file) != newest_revision():
             engine = create_engine(f"sqlite:///{file}")

@@ -17,7 +17,7 @@ def object_key(run_id: str, name: str) -> str:
 
 
 def is_output_key(key: str) -> bool:
-    """Returns whether the object of a run is, by its place, of an output; step logs and reviews are in folders."""
+    """Returns whether an object of a run is an output, by its place; step logs and reviews are in folders."""
     return key.startswith("runs/") and key.count("/") == 2
 
 
@@ -32,16 +32,15 @@ def shared_file_key(run_id: str, step: str, name: str) -> str:
 
 
 def is_shared_file_key(key: str) -> bool:
-    """Returns whether the object of a run is, by its place, a file for later steps alone."""
+    """Returns whether an object of a run is a file for later steps alone, by its place."""
     return key.startswith(object_key(run_of(key), "shared/"))
 
 
 def unnamed_outputs_key(run_id: str, asked_by: str) -> str:
-    """Returns the key that stands, among objects to be removed, for all objects of a finished run that nobody needs.
+    """Returns a key that stands, among objects to be removed, for all objects of a finished run that nobody needs.
 
-    These are the shared files of steps, and objects of swept outputs that no row names.
-
-    No object has it, so that a former release, which knows it not, removes nothing.
+    These are shared files of steps, and objects of swept outputs that no row names. No object has this key, so an
+    earlier release, which does not know it, removes nothing.
     """
     return object_key(run_id, f"unnamed/{asked_by}")
 
@@ -67,14 +66,14 @@ def upload_prefix(upload_id: str) -> str:
 
 
 def upload_file_prefix(upload_id: str, number: int) -> str:
-    """Returns the prefix of the objects of one of its files."""
+    """Returns the prefix of the objects of one file of an upload."""
     return f"{upload_prefix(upload_id)}{number}/"
 
 
 def upload_part_key(upload_id: str, number: int, offset: int, size: int) -> str:
-    """Returns the key of so many bytes of a file from `offset` on, as they were sent.
+    """Returns the key of `size` bytes of a file from `offset` on, as they were sent.
 
-    A call that sends fewer or more of them, and is overtaken by the one that counts, replaces nothing.
+    A repeated call with fewer or more bytes, overtaken by another, so replaces nothing.
     """
     return f"{upload_file_prefix(upload_id, number)}{offset}-{size}"
 

@@ -1,6 +1,6 @@
-"""Outages of the database: their log lines, and threads whose rounds of work go on through them.
+"""Outages of the database: their log lines, and threads whose rounds of work outlast them.
 
-The log has the reason of an outage once, and once that the database answers again.
+The log has one line with the reason of an outage, and one when the database answers again.
 """
 
 import logging
@@ -14,15 +14,15 @@ from backend.storage.database import DatabaseUnavailableError
 from telemetry.outages import RepeatedWork
 
 _QUIET_SECONDS: Final = 2.0
-"""An outage has ended if nothing failed for so long: some statements may succeed while others fail."""
+"""An outage has ended if nothing failed for this time: some statements may succeed while others fail."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class Outage:
-    """The outage of this process's database, whoever meets it. Thread-safe.
+    """Tracks outages of this process's database for all its callers. Thread-safe.
 
-    `lasts` may be read without a call, on the way of every statement.
+    `lasts` is an attribute, because every statement reads it.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
@@ -33,21 +33,21 @@ class Outage:
         self._work = RepeatedWork(_LOG, "The database is unavailable", "The database answers again")
 
     def error(self, text: str, reason: str) -> DatabaseUnavailableError:
-        """Takes a failure; returns the error to raise for it, which nobody needs to log again."""
+        """Records a failure; returns the error to raise, which nobody needs to log again."""
         self.failed(reason)
         error = DatabaseUnavailableError(f"{text}: {reason}.")
         error.logged = True
         return error
 
     def failed(self, reason: str) -> None:
-        """Takes a failure in the words of the database, which hold no value of a statement and no secret."""
+        """Records a failure; `reason` is the database's text, without values of statements and secrets."""
         with self._lock:
             self._failed_at = self._clock()
             self.lasts = True
             self._work.failed(DatabaseUnavailableError(reason), traceback=False)
 
     def answered(self) -> None:
-        """Takes a success."""
+        """Records a success."""
         if not self.lasts:
             return
         with self._lock:
@@ -66,10 +66,10 @@ def is_logged(error: BaseException) -> bool:
 
 
 class RepeatedRounds(RepeatedWork):
-    """As other repeated work, but nothing of an outage of the database, which the log has already."""
+    """Repeated work that does not log failures by an outage of the database, which the log has already."""
 
     def failed(self, error: Exception, *, traceback: bool = True) -> None:
-        """Takes a failure."""
+        """Logs a failure, unless it is by an outage."""
         if is_logged(error):
             self._log.debug("%s: %s", self._failure, error)
         else:
@@ -83,9 +83,8 @@ TICK_SECONDS: Final = 0.5
 class Ticker:
     """Calls `work` after each `wake`, and `seconds` after its last call ended; several wakes may share one call.
 
-    The first call is at once, or `first_seconds` after the start.
-
-    An exception from `work` is logged once an outage, and the thread goes on.
+    The first call comes at once, or `first_seconds` after the start. An exception from `work` is logged, once for an
+    outage, and the thread goes on.
     """
 
     def __init__(self, name: str, work: Callable[[], object], seconds: float, first_seconds: float = 0.0) -> None:

@@ -1,4 +1,4 @@
-"""Retention: the rules that services register, for how long data is kept, and the job that deletes what is past it."""
+"""Retention: rules of services on how long data are kept, and the job that deletes expired data."""
 
 import threading
 import time
@@ -16,14 +16,14 @@ class RetentionRule(Protocol):
 
     @property
     def name(self) -> str:
-        """The field of `RunUpkeepResponse` that counts what was deleted."""
+        """The field of `RunUpkeepResponse` that counts the deletions."""
 
     @property
     def kept_ms(self) -> int | None:
-        """For how long it is kept; None for as long as the deployment record says."""
+        """Milliseconds for which the data are kept; None for the time in the deployment record."""
 
     def delete_batch(self, tx: Tx, now: int) -> int:
-        """Deletes some expired data; returns how much, 0 if nothing is left."""
+        """Deletes some expired data; returns the number of deletions, 0 if nothing is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class RowRetention:
 
 
 class RetentionJob:
-    """Runs the registered rules in a thread of its own, for none is urgent and much may be due at once."""
+    """Runs the registered rules in a thread of its own, because none is urgent and much may be due at once."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -57,7 +57,7 @@ class RetentionJob:
 
     @property
     def next_round_at(self) -> int:
-        """When this process next runs them; 0 before the first time."""
+        """Time of the next run of the rules in this process; 0 before the first."""
         return self._next_expiry
 
     def register(self, *rules: RetentionRule) -> None:
@@ -65,7 +65,7 @@ class RetentionJob:
         self._rules += rules
 
     def halt(self) -> None:
-        """Ends what is going on after its present batch, and lets nothing start any more; from any thread."""
+        """Ends the deletion under way after its present batch, and starts no other. Thread-safe."""
         self._halted.set()
 
     def round(self) -> None:
@@ -79,16 +79,16 @@ class RetentionJob:
         self._database.reclaim_space(self._time_left(None))
 
     def expire(self, seconds: float | None = None) -> dict[str, int]:
-        """Runs every rule until nothing is left; returns how much each deleted, by the rules' names.
+        """Runs every rule until nothing is left; returns the number of deletions by name of the rule.
 
-        `more` among them is 1 where the `seconds` were over, or a halt came, before it was known that nothing is left.
+        The entry `more` is 1 if the `seconds` were over, or a halt came, before nothing was left.
         """
         may_go_on = self._time_left(seconds)
         deleted = {rule.name: self._delete(rule, may_go_on) for rule in self._rules}
         return {**deleted, "more": int(not may_go_on())}
 
     def _time_left(self, seconds: float | None) -> Callable[[], bool]:
-        """Returns what tells whether there is time left: no halt came, and the seconds, where given, are not over."""
+        """Returns a function that says whether there is time left: no halt came, and any `seconds` are not over."""
         end = None if seconds is None else time.monotonic() + seconds
         return lambda: not self._halted.is_set() and (end is None or time.monotonic() < end)
 

@@ -25,12 +25,12 @@ from backend.storage.statements import Command
 
 
 def containing(text: str) -> str:
-    """Returns the pattern of what has a text anywhere."""
+    """Returns the LIKE pattern of values that contain a text."""
     return f"%{_literal(text)}%"
 
 
 def beginning(text: str) -> str:
-    """Returns the pattern of what begins with a text."""
+    """Returns the LIKE pattern of values that begin with a text."""
     return f"{_literal(text)}%"
 
 
@@ -39,10 +39,10 @@ def _literal(text: str) -> str:
 
 
 class json_member(GenericFunction[str]):  # noqa: N801 - it is called as a function of SQL
-    """The text at a path of names in a JSON object; NULL where there is none."""
+    """The text at a path of names in a JSON object, else NULL."""
 
     type = Text()
-    # Its path is no part of the key of a cached statement.
+    # Cached statements would be shared between paths, because the path is no part of their key.
     inherit_cache = False
 
     def __init__(self, column: ColumnElement[str], *path: str) -> None:
@@ -65,13 +65,13 @@ def _of_postgresql(element: json_member, compiler: SQLCompiler, **options: Any) 
 def is_due(at: ColumnElement[int], now: BindParameter[int], longest_ms: int) -> ColumnElement[bool]:
     """Returns whether a time has come that was set at most `longest_ms` ahead; never for NULL.
 
-    A time later than that was set by a clock that was ahead and has been corrected since, and has come too.
+    A time further ahead was set by a clock that was fast and has been corrected since; it counts as come.
     """
     return or_(at <= now, at > cast(now, BigInteger) + literal_column(str(longest_ms)))
 
 
 class Purge(Command):
-    """A command that deletes rows of a table from before a time, by the column that holds each row's time."""
+    """A command that deletes rows of a table older than a time, by the column that has each row's time."""
 
     __slots__ = ()
 
@@ -81,5 +81,5 @@ class Purge(Command):
         super().__init__(delete(table).where(tuple_(*key).in_(some)))
 
     def delete_batch(self, tx: Tx, before: int, most: int) -> int:
-        """Deletes up to `most` rows from before a time; returns how many it deleted."""
+        """Deletes up to `most` rows older than a time; returns their number."""
         return tx.run(self, before=before, most=most)

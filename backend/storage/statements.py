@@ -1,7 +1,7 @@
 """SQL statements written with SQLAlchemy, compiled once, and run by the driver itself.
 
-A statement that goes through SQLAlchemy's execution costs several times what the database needs for it. A guarded
-insert takes place only if a query returns what the caller expects.
+Execution by SQLAlchemy would cost several times the work of the database itself. A guarded insert takes place only if a
+query returns what the caller expects.
 """
 
 import re
@@ -73,9 +73,9 @@ class Command(Statement):
         self.of_rows: dict[tuple[str, int], str] = {}
 
     def text_of_rows(self, text: str, rows: int) -> str:
-        """Returns the text that inserts so many rows at once in place of the insert of one, and keeps it in `of_rows`.
+        """Returns the text that inserts `rows` rows at once, and keeps it in `of_rows`.
 
-        Empty for what is no plain insert with placeholders `?`.
+        Empty if `text` is no plain insert of one row with placeholders `?`.
         """
         found = _ONE_ROW.fullmatch(text)
         together = "" if found is None else f"{found[1]}{', '.join([found[2]] * rows)}{found[3] or ''}"
@@ -84,7 +84,7 @@ class Command(Statement):
 
 
 class RowInsert(Command, Generic[RowT]):
-    """An insert of rows of a NamedTuple whose fields are columns; it names those alone that a row has a value for.
+    """An insert of rows of a NamedTuple whose fields are columns; it names only columns that a row has a value for.
 
     Python's sqlite3 binds None by looking for an adapter of it, which raises and drops an AttributeError, and the row
     of a new run has twenty. (`python -m benchmarks`: POST start.)
@@ -133,7 +133,7 @@ class ScalarQuery(Statement, Generic[T]):
 
 
 def select_row(row: type[NamedTuple], *tables: FromClause, **computed: ColumnElement[T]) -> RowSelect:
-    """Selects the fields of a row class: computed ones, and columns of the first of the tables that has them."""
+    """Selects the fields of a row class: `computed` ones, and columns of the first table that has them."""
     return select(*(computed[name].label(name) if name in computed else _column(name, tables) for name in row._fields))
 
 
@@ -146,13 +146,13 @@ def _column(name: str, tables: Sequence[FromClause]) -> ColumnElement[object]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InsertedRows:
-    """The columns that are written of one table.
+    """The columns that an insert writes of one table.
 
     Args:
-        table: Where to.
-        columns: What is written.
+        table: The table.
+        columns: The columns.
         many: Whether the caller gives a list of rows, not one row.
-        added: A column whose value is added to that of the row that has the same primary key already.
+        added: A column whose value is added to the existing row of equal primary key.
     """
 
     table: Table
@@ -165,7 +165,7 @@ class InsertedRows:
 class GuardedInsert(Generic[RowT]):
     """Inserts, and the query whose only row decides whether they take place.
 
-    It is sent again where the connection was lost, so that its own rows must keep it from taking place twice.
+    The statement is sent again if the connection was lost, so its own rows must keep it from taking place twice.
 
     Args:
         row: The class of the query's row.
@@ -173,7 +173,7 @@ class GuardedInsert(Generic[RowT]):
         equal: Columns that must be as expected.
         at_most: Columns that must not be higher than expected; null counts as 0.
         null: Columns that must be null.
-        inserts: What is inserted, by a name of the caller's choice.
+        inserts: The inserts, by a name of the caller's choice.
     """
 
     row: type[RowT]
@@ -197,14 +197,14 @@ class SingleRoundTrip(Protocol):
         claim: str,
         **params: object,
     ) -> tuple[RowT, bool]:
-        """Returns the query's row, and whether the rows were inserted, once that is durable.
+        """Returns the query's row, and whether the rows were inserted, once they are durable.
 
         Args:
             guarded: The inserts and their query.
-            expected: What the query's row is compared with.
+            expected: The values that the query's row is compared with.
             rows: The row or rows of each insert, by its name.
-            lock_key: As of `Database.write`.
-            claim: As of `Database.write`.
+            lock_key: See `Database.write`.
+            claim: See `Database.write`.
             params: The parameters of the query.
 
         Raises:

@@ -1,7 +1,7 @@
 """A database whose transactions have spans, where traces are on.
 
-A span is that of a transaction, or of reads made together, and names the kind and the table of each statement; it has
-neither a statement's text nor a parameter. Only what belongs to a span that is recorded has one.
+A span covers a transaction, or reads made together, and names the kind and the table of each statement, but neither
+text nor parameters. There are only spans below a recorded span.
 """
 
 import re
@@ -28,7 +28,7 @@ _OTHER: Final = "OTHER"
 
 
 class TracedDatabase:
-    """A `Database` over another one."""
+    """Wraps a `Database`, and records a span for each transaction."""
 
     def __init__(self, database: Database, tracing: "Tracing") -> None:
         self._database = database
@@ -83,11 +83,11 @@ class TracedDatabase:
         )
 
     def begun(self) -> "Span | None":
-        """Begins a span of the database below the present one; None where that is not recorded."""
+        """Begins a span below the present one; None if the present one is not recorded."""
         return self._tracing.begun("database", {"db.system.name": self._system})
 
     def spanned(self, run: Callable[[Callable[[Tx], T]], T], work: Callable[[Tx], T]) -> T:
-        """Returns what `run` returns of the work, in a span."""
+        """Returns the result of `run(work)`, made in a span."""
         statements: list[str] = []
         span = self.begun()
         failure: BaseException | None = None
@@ -118,7 +118,7 @@ class TracedDatabase:
         span.end()
 
     def _ending(self, span: "Span | None", statements: list[str], queue: Callable[[], Future[T]]) -> Future[T]:
-        """Queues changes, and ends the span with them, or where they cannot be queued."""
+        """Queues changes, and ends the span when they are done, or cannot be queued."""
         try:
             change = queue()
         except BaseException as error:
@@ -130,12 +130,12 @@ class TracedDatabase:
 
 
 def _failure(change: Future[T]) -> BaseException | None:
-    """Returns what changes failed by, or that they were cancelled."""
+    """Returns the error of changes, or of their cancellation; None if they succeeded."""
     return CancelledError() if change.cancelled() else change.exception()
 
 
 class _TracedRoundTrip:
-    """A `SingleRoundTrip` over another one."""
+    """Wraps a `SingleRoundTrip`, and records a span for each call."""
 
     def __init__(self, make: SingleRoundTrip, database: TracedDatabase) -> None:
         self._make = make
@@ -165,7 +165,7 @@ class _TracedRoundTrip:
 
 @dataclass(frozen=True, slots=True)
 class _GroupWork(Generic[Item, T]):
-    """Work on items that each have a list for the statements; equal where the work is."""
+    """Group work on items that each have a list for the statements; equal if the work is equal."""
 
     work: GroupWork[Item, T]
 
@@ -178,7 +178,7 @@ class _GroupWork(Generic[Item, T]):
 
 
 def _collecting(work: Callable[[Tx], T], statements: list[str]) -> Callable[[Tx], T]:
-    """Returns the work, which leaves the statements of its last run in the list."""
+    """Returns `work` with statements of its last run collected in the list."""
 
     def collecting(tx: Tx) -> T:
         traced = _TracedTx(tx)
@@ -191,7 +191,7 @@ def _collecting(work: Callable[[Tx], T], statements: list[str]) -> Callable[[Tx]
 
 
 class _TracedTx(Tx):
-    """A `Tx` over another one, which collects what its statements do to which tables."""
+    """Wraps a `Tx`, and collects the kind and table of each statement."""
 
     __slots__ = ("_tx", "statements")
 
@@ -207,12 +207,12 @@ class _TracedTx(Tx):
 
     @property
     def announced(self) -> set[str]:  # type: ignore[override]  # the other's
-        """As of the other."""
+        """See `Tx`."""
         return self._tx.announced
 
     @property
     def leaves_no_trace(self) -> bool:
-        """As of the other."""
+        """See `Tx`."""
         return self._tx.leaves_no_trace
 
     @leaves_no_trace.setter
@@ -221,7 +221,7 @@ class _TracedTx(Tx):
 
     @property
     def uncounted(self) -> bool:
-        """As of the other."""
+        """See `Tx`."""
         return self._tx.uncounted
 
     @uncounted.setter
@@ -230,7 +230,7 @@ class _TracedTx(Tx):
 
     @property
     def changed_runs(self) -> set[tuple[str, str]]:  # type: ignore[override]  # the other's
-        """As of the other."""
+        """See `Tx`."""
         return self._tx.changed_runs
 
     def enqueue(self, command: Command, **params: object) -> None:

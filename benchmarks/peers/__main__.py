@@ -27,7 +27,7 @@ def main() -> None:
         "--quick", action="store_true", help="a trial with the service as its own peer, nothing else"
     )
     given = arguments.parse_args()
-    # Peers have sessions of their own, and would go on where this process ended without its cleaning up.
+    # Peers have sessions of their own, and would go on if this process ended without cleaning up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if given.quick:
         with service.running(_QUICK_SECONDS) as own:

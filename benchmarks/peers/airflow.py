@@ -59,7 +59,7 @@ def _running(folder: Path, database: str) -> Iterator[Subject]:
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database.replace("postgresql:", "postgresql+psycopg2:"),
-        # As many connections as load asks for at once; with its own default of 15 some lists are answered 500.
+        # As many connections as the load uses at once; with Airflow's default of 15 some lists are answered 500.
         "AIRFLOW__DATABASE__SQL_ALCHEMY_POOL_SIZE": "16",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
     }

@@ -1,4 +1,4 @@
-"""Measures the service and a peer in turn, and makes ratios of what was found."""
+"""Measures the service and a peer alternately, and computes the ratios."""
 
 import json
 import statistics
@@ -23,7 +23,7 @@ _SETTLES_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class Load:
-    """The requests of one measure, made before each round, and the status that all of them are answered with."""
+    """The requests of one measure, made before each round, and the expected status of all answers."""
 
     requests: Callable[[], Sequence[str]]
     status: int = 200
@@ -37,7 +37,7 @@ class Subject:
     name: str
     server: Server
     starts: Load
-    """Starts of runs that wait for a person, or are only recorded where such a wait costs nothing."""
+    """Starts of runs that wait for a person, or are only recorded if the peer has no such wait."""
     run: Load
     runs: Load
     """Lists of 20 runs."""
@@ -63,7 +63,7 @@ class Api:
         )
 
     def call(self, method: str, path: str, body: object = None) -> "dict[str, str]":
-        """Makes a call; returns the answer's members, those that are no text as JSON."""
+        """Makes a call; returns the answer's members, those other than text as JSON."""
         content = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", **self.headers}
         request = Request(f"http://127.0.0.1:{self.port}{path}", content, headers, method=method)
@@ -78,7 +78,7 @@ class Api:
 
 @dataclass(frozen=True)
 class Measure:
-    """One row: its load, connections, and the figure of a round, with how that of the service is better."""
+    """One row: its load, its connections, the figure of a round, and whether a lower figure is better."""
 
     name: str
     load: Callable[[Subject], Load]
@@ -99,7 +99,7 @@ MEASURES: Final = (
 
 
 def table(service: Subject, peer: Subject, *, rounds: int, seconds: float) -> Iterator[str]:
-    """Yields the rows of a peer; each round measures both, in the other order than the round before."""
+    """Yields the rows of a peer; each round measures both, in reversed order of the round before."""
     yield HEAD.format(peer=peer.name)
     yield RULE
     for measure in MEASURES:
@@ -113,14 +113,14 @@ def table(service: Subject, peer: Subject, *, rounds: int, seconds: float) -> It
                     _settle(service.server, peer.server)
                 in_turn.reverse()
         except RuntimeError as refused:
-            # Such as Prefect's starts at once, which its database does not keep up with on a busy machine.
+            # Such as concurrent starts of Prefect, with which its database does not keep up on a busy machine.
             yield f"| {measure.name} | not measured: {refused} | | | | | |"
         else:
             yield row(measure, own, other)
 
 
 def row(measure: Measure, service: Sequence[float], peer: Sequence[float]) -> str:
-    """Returns a row: medians and spreads of both, and of the ratios of rounds that ran one after the other."""
+    """Returns a row: medians and spreads of both, and of the ratios of adjacent rounds."""
     ratios = [b / a if measure.less_is_better else a / b for a, b in zip(service, peer, strict=True)]
     return f"| {measure.name} | {_spread(service)} | {_spread(peer)} | {_spread(ratios)} |"
 
@@ -131,7 +131,7 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _figure(value: float) -> str:
-    """Returns three digits of a figure, and more before the point."""
+    """Returns a figure with three significant digits, or all digits before the point."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -148,7 +148,7 @@ def _round(subject: Subject, measure: Measure, seconds: float) -> Measurement:
 
 
 def _settle(*measured: Server) -> None:
-    """Waits until servers have done what a load left behind, such as runs that were started; at most a minute."""
+    """Waits, at most a minute, until servers have finished work left by a load, such as started runs."""
     deadline = time.monotonic() + _SETTLES_SECONDS
     while time.monotonic() < deadline:
         before = [server.cpu_seconds() for server in measured]

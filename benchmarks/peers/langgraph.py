@@ -43,14 +43,14 @@ def graph(node):
 one_step, parked = graph(one), graph(review)
 """
 _CONFIG = '{"dependencies": ["."], "graphs": {"one": "./graphs.py:one_step", "parked": "./graphs.py:parked"}}'
-# Without a key nothing is traced; these also leave out what would be counted and asked for elsewhere.
+# Without a key nothing is traced; these variables also switch off analytics and the check for updates.
 _SILENT = {
     "LANGSMITH_TRACING": "false",
     "LANGCHAIN_TRACING_V2": "false",
     "LANGGRAPH_CLI_NO_ANALYTICS": "1",
     "LANGGRAPH_NO_VERSION_CHECK": "true",
 }
-# As many as load asks for at once; its own default is fewer.
+# As many jobs as the load starts at once; the default is fewer.
 _JOBS = "16"
 
 
@@ -83,5 +83,5 @@ def running(folder: Path, _server: str) -> Iterator[Subject]:
 
 
 def _start(graph: str) -> dict[str, object]:
-    """Returns the body of a start on a thread of its own, which is kept as every run of the service is."""
+    """Returns the body of a start on a new thread, which is kept, as runs of the service are."""
     return {"assistant_id": graph, "input": {"words": 0}, "metadata": {"order": "7"}, "on_completion": "keep"}

@@ -1,4 +1,4 @@
-"""Prefect's server on PostgreSQL, with a process that starts one more for each run."""
+"""Prefect's server on PostgreSQL, with a process that starts a process for each run."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,7 +10,7 @@ from benchmarks.postgresql import new_database
 from benchmarks.servers import Follow, Server
 
 NAME = "Prefect"
-# Prefect 3.8.8 does not start with the newest FastAPI, which refuses an argument of its.
+# Prefect 3.8.8 does not start with the newest FastAPI, which refuses an argument of Prefect's.
 REQUIREMENTS = ("prefect==3.8.8", "fastapi==0.139.*")
 
 _FLOWS = """
@@ -37,8 +37,8 @@ _SILENT = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
 def running(folder: Path, server: str) -> Iterator[Subject]:
     """Runs the server, and a process that executes the runs of one deployment; those of another are only recorded.
 
-    It has a database of its own on a PostgreSQL server, which it recommends: on SQLite it answers most of 16 starts at
-    once 503.
+    Prefect has a database of its own on a PostgreSQL server, as it recommends: on SQLite it answers most of 16 starts
+    at once 503.
     """
     with new_database(server) as url:
         yield from _running(folder, url)
@@ -50,7 +50,7 @@ def _running(folder: Path, database: str) -> Iterator[Subject]:
         "PREFECT_HOME": str(folder),
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": database.replace("postgresql:", "postgresql+asyncpg:"),
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
-        # Its default is ten; the least is one.
+        # Prefect's default is ten; the least is one.
         "PREFECT_RUNNER_POLL_FREQUENCY": "1",
         **_SILENT,
     }

@@ -1,7 +1,7 @@
 """Installs peers into environments of their own, and runs their processes.
 
-A process gets an environment without this user's variables, so that it has no key of anybody, and a home folder that is
-removed with it. It has a session of its own, because some peers leave processes behind: its whole group is ended.
+A process gets an environment without this user's variables, and so without keys, and a temporary home folder. It has a
+session of its own, because some peers leave processes behind: the whole group is ended.
 """
 
 import os
@@ -18,7 +18,7 @@ from urllib.error import URLError
 
 from benchmarks.servers import SERVER_CORE
 
-# Not among the project's dependencies, and not in its folders of code.
+# Peers are no dependencies of the project, so they stay outside of its folders of code.
 FOLDER = Path(__file__).parents[2] / ".peers"
 _STARTS_SECONDS = 120.0
 _STOPS_SECONDS = 20.0
@@ -65,7 +65,7 @@ class Programs:
         """Runs a program to its end.
 
         Raises:
-            RuntimeError: it failed; what it printed is in its log in the folder.
+            RuntimeError: it failed; its output is in its log in the folder.
         """
         process = self._started(command)
         if process.wait() != 0:
@@ -78,7 +78,7 @@ class Programs:
         return process
 
     def await_answer(self, ask: "Callable[[], dict[str, str]]") -> "dict[str, str]":
-        """Returns the first answer of a server that starts.
+        """Returns the first answer of a starting server.
 
         Raises:
             RuntimeError: there is none; the message has the end of each log.
@@ -111,7 +111,7 @@ class Programs:
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
-    """Terminates a process with those of its group, and kills what is left of it."""
+    """Terminates a process with its group, and kills the processes that remain."""
     process.terminate()
     try:
         process.wait(_STOPS_SECONDS)

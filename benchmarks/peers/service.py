@@ -8,7 +8,7 @@ from benchmarks.peers.comparison import Load, Subject
 from benchmarks.servers import Follow
 from benchmarks.workload import Key, Workload
 
-# Keys for a second of load, with which no key reaches its rate limit or its number of runs in flight.
+# Keys for a second of load, enough that no key reaches its rate limit or its limit of runs in flight.
 _KEYS_FOR_SECOND = 50
 _STARTS_OF_KEY = 100
 
@@ -22,7 +22,7 @@ def running(seconds: float) -> Iterator[Subject]:
         readers, listers = workload.keys(number), workload.keys(number // 2)
         finished = workload.fill(readers, "One step", "completed", 1)
         workload.fill(listers, "Parked", "waiting_for_approval", 20)
-        # Cycled in one order with the starts, of which each key has the next.
+        # Cycled in the order of the starts, so that each start has the next key.
         follow = Follow([key.get("/runs/{{run_id}}") for key in readers], '"status":"completed"', '"status":"failed"')
         yield Subject(
             "service",

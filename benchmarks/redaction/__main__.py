@@ -1,7 +1,7 @@
 """Measures the redaction engine: precision and recall by entity type, speed, and the cost of hostile texts.
 
-`python -m benchmarks.redaction`; with `--large 1000`, the memory that files of a gigabyte take; with `--leaks 20`, what
-stays readable in 20 copies of each labelled document, and how much else is hidden, with `--local` with the local model.
+`python -m benchmarks.redaction`; with `--large 1000`, the memory that files of a gigabyte take; with `--leaks 20`, the
+leak and over-redaction of 20 copies of each labelled document, with `--local` also by the local model.
 """
 
 import argparse

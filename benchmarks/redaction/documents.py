@@ -1,4 +1,4 @@
-"""Labelled documents that no rule was written from: Faker's values in templates, Presidio's sentences, and handwritten.
+"""Labelled documents not used for writing rules: Faker's values in templates, Presidio's sentences, and handwritten.
 
 The templates under `templates/` are letters, mails, logs, chats, tables, forms, notes and stories in eight languages.
 The sentences are the templates of `presidio-evaluator` (MIT), read from the installed package.
@@ -137,7 +137,7 @@ def _filled(
 
 
 class _Values:
-    """Values of one document: the same field with the same number is the same value, and names belong to persons."""
+    """Values of one document: a field with a number has one value, and names belong to persons."""
 
     def __init__(self, fake: Faker, language: str) -> None:
         self._fake: Any = fake
@@ -218,7 +218,7 @@ class _Values:
 
 
 def handwritten() -> dict[str, list[Document]]:
-    """Returns the texts by what they are."""
+    """Returns the handwritten texts by kind."""
     return {part: [one for file in files for one in _read(file)] for part, files in _PARTS.items()}
 
 

@@ -1,4 +1,4 @@
-"""Measures what redaction finds in documents that no rule was written from, as tables in Markdown.
+"""Measures leak and over-redaction in documents not used for writing rules, as tables in Markdown.
 
 `leak` is the share of the characters of personal values (without spaces) that stay readable, whatever type hides the
 others; `hidden` is the share of the words outside of values that are hidden.
@@ -24,7 +24,7 @@ from redaction.redactor import Redactor
 CONFIDENCES: Final = (0.5, 0.8, 0.9)
 _PLACEHOLDER: Final = re.compile(rf"\[({'|'.join(sorted(ENTITY_TYPES))})\]")
 _WORD: Final = re.compile(r"\w+")
-# Types of identifiers that one country issues are one label of the documents.
+# Entity types that no single country issues; documents label all others as NATIONAL_ID.
 _EVERYWHERE: Final = frozenset(
     (
         *("CREDIT_CARD", "CRYPTO", "DATE_TIME", "EMAIL_ADDRESS", "IBAN_CODE", "IP_ADDRESS", "LOCATION"),
@@ -102,7 +102,7 @@ def measured(given: Iterable[Document], confidence: float, model: str | None = N
 
 
 def hidden_spans(text: str, swept: str) -> list[tuple[int, int, str]]:
-    """Returns which spans of a text are replaced in its swept copy: what is left of it stands there in order."""
+    """Returns the spans of a text that its swept copy replaces; the other text is in the copy, in order."""
     spans: list[tuple[int, int, str]] = []
     parts = _PLACEHOLDER.split(swept)
     kept, types = parts[::2], parts[1::2]
@@ -120,7 +120,7 @@ def hidden_spans(text: str, swept: str) -> list[tuple[int, int, str]]:
 def report(copies: int, model: str | None = None) -> None:
     """Prints the leak and over-redaction of documents by confidence, language and kind, and each type's measures.
 
-    `model` is asked beside the rules: LOCAL or None.
+    `model` is asked besides the rules: LOCAL or None.
     """
     sets = {"documents": list(documents(11, copies))}
     try:

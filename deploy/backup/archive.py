@@ -1,6 +1,6 @@
-"""The tar of a backup: database, objects by their keys, digests and a manifest, written and read as a stream.
+"""The tar of a backup: database, objects by key, digests and a manifest, written and read as a stream.
 
-The manifest is the last member, and the digest of every other one is in a list.
+The manifest is the last member; a list has the digests of all other members.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ FORMAT: Final = 1
 DATABASE: Final = DATABASE_FILE
 OBJECTS: Final = "objects/"
 DIGESTS: Final = "files.sha256"
-"""In the form that `sha256sum --check` reads: every file that the backup consists of, but for this and the manifest."""
+"""List for `sha256sum --check` of every file of the backup except this list and the manifest."""
 MANIFEST: Final = "manifest.json"
 """The last member: an archive without it is not whole."""
 
@@ -32,7 +32,7 @@ _DIGEST_LINE: Final = re.compile(rf"([0-9a-f]{{64}})  ({re.escape(DATABASE)}|{_O
 
 
 class BackupError(CommandError):
-    """A backup cannot be made, or one cannot be restored; the message is one sentence that says why."""
+    """A backup cannot be made or restored; the message is one sentence that says why."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="backup_failed")
@@ -40,14 +40,14 @@ class BackupError(CommandError):
 
 @dataclass(frozen=True, slots=True)
 class BackupManifest:
-    """Content of a backup. `objects_store` is `s3` where objects are in a bucket, which the backup does not hold."""
+    """Content of a backup. `objects_store` is `s3` if objects are in a bucket; the backup then has none of them."""
 
     format: int
     release: str
     schema: str
     deployment_id: str
     taken_at: str
-    """Time of the database's copy, ISO 8601 in UTC: everything acknowledged before it is in the backup."""
+    """Time of the database's copy, ISO 8601 in UTC: the backup has everything acknowledged before."""
     objects_store: str
     objects: int
     object_bytes: int
@@ -77,7 +77,7 @@ def read_manifest(content: bytes) -> BackupManifest:
 
 
 def is_object(name: str) -> bool:
-    """Returns whether a member's name is the name of an object; no such name leads out of a folder."""
+    """Returns whether a member's name is that of an object, which never leads out of a folder."""
     return _OBJECT.fullmatch(name) is not None
 
 
@@ -109,9 +109,9 @@ class Sink(Protocol):
 
 
 class ArchiveWriter:
-    """Writes members one after the other; nothing of them stays in memory.
+    """Writes members one after the other, without keeping them in memory.
 
-    As a context manager it writes nothing more after an error; an archive that is whole was closed before.
+    As a context manager it writes nothing more after an error; a whole archive has to be closed first.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -132,11 +132,11 @@ class ArchiveWriter:
         self._sink = None
 
     def write(self, data: bytes) -> int:
-        """Writes the archive's own bytes; tarfile tries that at its end even where a write has failed."""
+        """Writes bytes of the archive for tarfile, which tries that at its end even if a write has failed."""
         return len(data) if self._sink is None else self._sink.write(data)
 
     def add(self, name: str, content: BinaryIO, size: int) -> str:
-        """Writes `size` bytes from where the content stands, and returns their SHA-256 in hexadecimal.
+        """Writes `size` bytes from the content's position, and returns their SHA-256 in hexadecimal.
 
         Raises:
             EOFError: there are fewer; the archive cannot be continued.
@@ -159,13 +159,13 @@ class ArchiveWriter:
 
 
 def members(source: BinaryIO) -> Iterator[tuple[str, BinaryIO]]:
-    """Yields name and content of each member of an archive, which must be read before the next.
+    """Yields name and content of each member of an archive; content must be read before the next member.
 
     Raises:
-        BackupError: it is no archive, ends early, or has something else than files in it.
+        BackupError: it is no archive, ends early, or has members that are no files.
     """
     with _read_failures(), tarfile.open(fileobj=source, mode="r|", bufsize=_PART_BYTES) as tar:
-        # The stub knows no `members`, which would keep every one of them.
+        # `members`, unknown to the stub, would keep a record of every member.
         read: Any = tar
         while (member := tar.next()) is not None:
             content = tar.extractfile(member) if member.isreg() and not member.issparse() else None
@@ -187,7 +187,7 @@ def parts(content: BinaryIO) -> Iterator[bytes]:
 
 
 def beginning(content: BinaryIO, most: int) -> bytes:
-    """Returns at most so many bytes of an open file.
+    """Returns the first bytes of an open file, at most `most`.
 
     Raises:
         BackupError: the archive ends within them.
@@ -205,7 +205,7 @@ def _read_failures() -> Iterator[None]:
 
 
 class _Digesting:
-    """Reads from a file, and takes the digest of what was read; raises EOFError where there is less than was asked."""
+    """Reads from a file and computes the digest of the bytes read; raises EOFError if the file is too short."""
 
     def __init__(self, name: str, file: BinaryIO) -> None:
         self._name = name

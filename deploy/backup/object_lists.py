@@ -13,7 +13,7 @@ _BATCH: Final = 1000
 
 
 class Named(NamedTuple):
-    """An object as a row names it; the digest of some is not recorded."""
+    """An object as a row names it; rows of some objects have no digest."""
 
     key: str
     size: int
@@ -21,7 +21,7 @@ class Named(NamedTuple):
 
 
 class ObjectLists:
-    """Lists of objects in a temporary database, for there may be millions; use as a context manager."""
+    """Lists of a backup's objects in a temporary database, for there may be millions; use as a context manager."""
 
     def __init__(self) -> None:
         self._lists = temporary_database(
@@ -38,12 +38,12 @@ class ObjectLists:
         self._lists.close()
 
     def name(self, database: sqlite3.Connection) -> None:
-        """Takes over what the rows of a database name now, in one read of it, in place of what was named before."""
+        """Replaces the named objects by those that the rows of a database name now, in one read transaction."""
         self._lists.execute("DELETE FROM named")
         self._lists.executemany("INSERT OR REPLACE INTO named VALUES (?, ?, ?)", named_objects(database))
 
     def to_copy(self) -> Iterator[Named]:
-        """Yields what is named and was not copied as it is named, ordered by key."""
+        """Yields the named objects without an equal copy, ordered by key."""
         after = ""
         while batch := self._lists.execute(
             "SELECT named.key, named.size, named.sha256 FROM named LEFT JOIN copied USING (key) WHERE named.key > ?"
@@ -55,11 +55,11 @@ class ObjectLists:
             after = batch[-1][0]
 
     def add_copied(self, key: str, size: int, sha256: str) -> None:
-        """Records what was copied of an object."""
+        """Records size and digest of an object's copy."""
         self._lists.execute("INSERT OR REPLACE INTO copied VALUES (?, ?, ?)", (key, size, sha256))
 
     def copied(self) -> Iterator[Named]:
-        """Yields what was copied of what is named, ordered by key."""
+        """Yields the copies of named objects, ordered by key."""
         with closing(self._lists.cursor()) as cursor:
             for row in cursor.execute("SELECT copied.* FROM copied JOIN named USING (key) ORDER BY copied.key"):
                 yield Named._make(row)
@@ -68,7 +68,7 @@ class ObjectLists:
 def temporary_database(tables: str) -> sqlite3.Connection:
     """Opens a database with these tables in a file without a name, which is gone with the connection."""
     database = sqlite3.connect("", isolation_level=None)
-    # Nothing is ever committed, which would take longer than all else.
+    # Never committed, because commits would take longer than all else.
     database.executescript(f"{tables} PRAGMA journal_mode = OFF; BEGIN;")
     return database
 
@@ -82,7 +82,7 @@ def named_objects(database: sqlite3.Connection) -> Iterator[Named]:
             if key != result_row_key(run_id):
                 yield Named(key, size, sha256)
         if "shared_files" in tables:
-            # Those of a completed run, and of a swept one, are being removed.
+            # Objects of completed runs, and the originals of swept ones, are being removed.
             shared = (
                 "SELECT object_key, size_bytes FROM shared_files JOIN runs USING (run_id)"
                 " WHERE finished_at IS NULL OR (status <> 'completed' AND redaction_state = 'none')"
@@ -112,11 +112,11 @@ class UnpackedFiles:
         self._database.close()
 
     def add(self, name: str, sha256: str) -> None:
-        """Records the digest of a file; of one that is unpacked twice the later one counts."""
+        """Records the digest of a file; if it is unpacked twice, the later digest counts."""
         self._database.execute("INSERT OR REPLACE INTO files VALUES (?, ?, 0)", (name, sha256))
 
     def digest(self, name: str) -> str | None:
-        """Returns the digest of a file, or None where none of that name was unpacked."""
+        """Returns the digest of a file, or None if no file of that name was unpacked."""
         found = self._database.execute("SELECT sha256 FROM files WHERE name = ?", (name,)).fetchone()
         return None if found is None else str(found[0])
 

@@ -1,8 +1,8 @@
 """Restores a backup into a data folder that no service uses.
 
-Everything is unpacked below the folder and checked, before anything of it is put in place. A file there says from the
-beginning to the end that a restore is under way; a service refuses a folder with this file. Another restore removes
-what an interrupted one has unpacked, and moves aside what it has put in place or not moved aside itself.
+All files are unpacked below the folder and checked before any is put in place. A marker file exists there from the
+beginning to the end of a restore, and a service refuses a folder with it. Another restore removes the unpacked files of
+an interrupted one, and moves aside the files that it had put in place or not yet moved.
 """
 
 import hashlib
@@ -47,31 +47,31 @@ WHERE state IN ('landed', 'kept') AND EXISTS (
     AND graph.version = publications.graph_version
     AND coalesce(json_extract(graph.definition, '$.store'), 'folder') <> 'sparql')
 """
-"""Graphs in folders are no part of a backup: they are made again of the outputs that were published to them."""
+"""SQL that publishes outputs again to graphs in folders, which are no part of a backup."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A backup that is in place; `moved_to` is where the former content of the folder is, if there was any."""
+    """A restored backup; `moved_to` is the folder of the former content, if there was any."""
 
     manifest: BackupManifest
     moved_to: Path | None
 
 
 def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
-    """Restores a backup into an empty folder; with `force` what is in the folder is moved into one below it.
+    """Restores a backup into an empty folder; with `force` the folder's content is moved into a folder below it.
 
-    What an interrupted restore has left is moved too, with or without `force`.
+    Leftovers of an interrupted restore are moved too, with or without `force`.
 
     Raises:
         BackupError: the backup is damaged or of a later release, or the folder is in use or not empty.
-        OSError: the folder cannot be written, as when the disk is full; nothing is left in it.
+        OSError: the folder cannot be written, as when the disk is full; unpacked files are removed.
     """
-    # Before anything of the folder is changed, for it may be named by mistake.
+    # Read before anything in the folder is changed, because it may be named by mistake.
     _content(data, force=force)
     with _opened(data):
         present = _content(data, force=force)
-        # Where one was interrupted while it put files in place, only a whole restore ends that state.
+        # After an interruption while files were put in place, only a whole restore removes the marker.
         interrupted = (data / RESTORING_FILE).exists()
         try:
             unpacked = _begin(data)
@@ -81,7 +81,7 @@ def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
             _end(data, keep_marker=interrupted)
             raise
         os.sync()
-        # All that is left is to rename. If that fails the marker stays.
+        # Only renames are left. If one fails the marker stays.
         moved_to = _move_aside(data, present)
         for name in (OBJECTS.rstrip("/"), DATABASE):
             if (unpacked / name).exists():
@@ -92,7 +92,7 @@ def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
 
 
 def _content(data: Path, *, force: bool) -> list[Path]:
-    """Returns the content that has to be moved aside; raises BackupError where that is not allowed."""
+    """Returns the content that has to be moved aside; raises BackupError if that is not allowed."""
     present = [path for path in data.iterdir() if path.name not in _NO_CONTENT] if data.is_dir() else []
     if present and not force and not (data / RESTORING_FILE).exists():
         raise BackupError(f"{data} is not empty: name another folder, or move its content aside with --force.")
@@ -101,7 +101,7 @@ def _content(data: Path, *, force: bool) -> list[Path]:
 
 @contextmanager
 def _opened(data: Path) -> Iterator[None]:
-    """Holds a data folder; after an error the folder and its lock are gone if they were not there before."""
+    """Locks a data folder; after an error removes the folder and its lock if they were not there before."""
     lock = data / LOCK_FILE
     made = [path for path in (data, *data.parents) if not path.exists()]
     locked_before = lock.exists()
@@ -114,7 +114,7 @@ def _opened(data: Path) -> Iterator[None]:
             yield
         except BaseException:
             if not locked_before and not (data / RESTORING_FILE).exists():
-                # While it is held: a process that waits for it makes another.
+                # Removed while locked: a process that waits for the lock makes another file.
                 lock.unlink(missing_ok=True)
                 with suppress(OSError):
                     for path in made:
@@ -140,7 +140,7 @@ def _end(data: Path, *, keep_marker: bool) -> None:
 
 
 def _unpack(source: BinaryIO, unpacked: Path) -> BackupManifest:
-    """Unpacks the files that the backup consists of, and returns its manifest once all of them have their digests."""
+    """Unpacks the files of the backup, and returns its manifest once all of them have their digests."""
     found: dict[str, bytes] = {}
     with closing(UnpackedFiles()) as files:
         for name, content in members(source):
@@ -165,7 +165,7 @@ def _unpacked_file(content: BinaryIO, path: Path) -> str:
     """Writes a file, and returns its SHA-256 in hexadecimal."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     digest = hashlib.sha256()
-    # Of an object that is in the archive twice the later one counts.
+    # If an object is in the archive twice, the later one counts.
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:
         for part in parts(content):
@@ -178,7 +178,7 @@ def _check_files(files: UnpackedFiles, unpacked: Path, manifest: BackupManifest)
     """Compares the files with the list of digests, and removes objects that are not listed.
 
     Raises:
-        BackupError: a listed file is missing or has another digest, or the list is not the one that the manifest names.
+        BackupError: a listed file is missing or has another digest, or the list is not the manifest's.
     """
     listed = unpacked / DIGESTS
     if files.digest(DIGESTS) != manifest.digests_sha256:
@@ -196,7 +196,7 @@ def _check_files(files: UnpackedFiles, unpacked: Path, manifest: BackupManifest)
     for name in files.unlisted():
         if not is_object(name):
             raise BackupError(f"The backup is damaged: {name} is not listed.")
-        # It was removed from the deployment while the backup was made.
+        # The object was removed from the deployment while the backup was made.
         (unpacked / name).unlink()
 
 
@@ -204,7 +204,7 @@ def _check_database(database: Path, manifest: BackupManifest) -> None:
     """Checks the database, and prepares it for the service that starts with it."""
     try:
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
-            # Everything is made durable together, after this.
+            # All files are made durable together, after this.
             connection.execute("PRAGMA synchronous = OFF")
             schema = schema_of(connection)
             require_known(schema)
@@ -221,7 +221,7 @@ def _move_aside(data: Path, present: list[Path]) -> Path | None:
     if not present:
         return None
     aside = _new_aside(data / f"before-restore-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
-    # The database goes first: without it the rest is no deployment any more.
+    # The database is moved first: without it the folder is no deployment any more.
     for path in sorted(present, key=lambda path: not path.name.startswith(DATABASE_FILE)):
         path.rename(aside / path.name)
     sync_folder(aside)
@@ -229,7 +229,7 @@ def _move_aside(data: Path, present: list[Path]) -> Path | None:
 
 
 def _new_aside(first: Path) -> Path:
-    """Makes the folder `first`; where it exists, from the same second, a folder with a number after the name."""
+    """Makes the folder `first`, with a number after the name if it exists already."""
     for number in count(1):
         aside = first if number == 1 else first.with_name(f"{first.name}-{number}")
         with suppress(FileExistsError):

@@ -22,7 +22,7 @@ _LOCK_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A copy of the database: its bytes, from a file that has no name any more, and what it says about itself."""
+    """A copy of the database: an open file without a name, its time, and figures read from the copy."""
 
     file: BinaryIO
     taken_at: datetime
@@ -36,7 +36,7 @@ def reading(database: Path) -> Iterator[sqlite3.Connection]:
     """Opens a database for reading alone, whether or not a service uses it.
 
     Raises:
-        BackupError: there is none, it cannot be read, or this release does not know its schema.
+        BackupError: there is no database, it cannot be read, or this release does not know its schema.
     """
     if not database.is_file():
         raise BackupError(f"{database.parent} has no database: it is no data folder, or no service has used it yet.")
@@ -49,7 +49,7 @@ def reading(database: Path) -> Iterator[sqlite3.Connection]:
 
 
 def schema_of(connection: sqlite3.Connection) -> str:
-    """Returns the revision of a database's schema; raises sqlite3.Error where it has none."""
+    """Returns the revision of a database's schema; raises sqlite3.Error if it has none."""
     schema = schema_revision(connection)
     if schema is None:
         raise sqlite3.DatabaseError("it has no schema")
@@ -66,7 +66,7 @@ def require_known(schema: str) -> None:
 
 @contextmanager
 def scratch_folder(beside: Path) -> Iterator[Path]:
-    """Makes a folder for files that are to be gone with the process, and removes those that killed ones have left."""
+    """Makes a folder for files that end with the process, and removes such folders of killed processes."""
     for left in beside.glob(f"{_SCRATCH}*"):
         with suppress(OSError), _locked(left):
             shutil.rmtree(left)
@@ -79,10 +79,10 @@ def scratch_folder(beside: Path) -> Iterator[Path]:
 
 
 def _new_locked(beside: Path) -> tuple[Path, int]:
-    """Makes a folder that is held as long as this process lives, and returns it with its handle."""
+    """Makes a folder that is locked as long as this process lives, and returns it with its handle."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=beside))
-        # Until it is locked another backup takes it for one that was left, and removes it.
+        # Until the folder is locked, another backup may take it for a leftover and remove it.
         with suppress(FileNotFoundError):
             return folder, lock_named(folder, os.O_RDONLY | os.O_DIRECTORY, wait=True)
 
@@ -90,7 +90,7 @@ def _new_locked(beside: Path) -> tuple[Path, int]:
 def take_snapshot(
     live: sqlite3.Connection, folder: Path, examine: Callable[[sqlite3.Connection], None] | None
 ) -> Snapshot:
-    """Copies a database as it is now, in one read transaction, checks the copy, and has it examined.
+    """Copies a database in one read transaction, checks the copy, and passes it to `examine`.
 
     Raises:
         BackupError: the database is damaged.
@@ -101,9 +101,9 @@ def take_snapshot(
     file = path.open("r+b")
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as copy:
-            # It is gone with the process: waiting for the disk, several times, would be for nothing.
+            # The copy ends with the process, so no write needs to wait for the disk.
             copy.execute("PRAGMA synchronous = OFF")
-            # What a call has changed before this, and was acknowledged, is in the copy.
+            # Changes acknowledged before this moment are in the copy.
             taken_at = datetime.now(UTC)
             live.backup(copy)
             # One file, without a log beside it.
@@ -123,7 +123,7 @@ def take_snapshot(
 
 
 def require_sound(connection: sqlite3.Connection) -> None:
-    """Raises BackupError where the pages of a database do not fit together."""
+    """Raises BackupError if the pages of a database do not fit together."""
     found = damage(connection)
     if found is not None:
         raise BackupError(f"The database is damaged: {found}.")
@@ -131,7 +131,7 @@ def require_sound(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Holds a folder; raises OSError where another process does."""
+    """Locks a folder; raises OSError if another process has locked it."""
     handle = lock_named(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield

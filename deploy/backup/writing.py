@@ -1,9 +1,9 @@
 """Makes a backup of a data folder, beside the service that uses it.
 
 The service is not involved. Objects never change, and each is stored before a row names it, so most are copied first.
-Then the database is copied, and the objects that its copy names and that came since. An object that is removed between
-these two, as by an erasure, is missing: then the database is copied once more, which names it no longer. So a backup is
-the state of one moment, that of the last copy, with every object of that state.
+Then the database is copied, and then the newer objects that the copy names. If an object was removed in between, as by
+an erasure, the database is copied once more and no longer names it. So a backup is the state at the moment of the last
+copy, with every object of that state.
 """
 
 import errno
@@ -36,16 +36,16 @@ from deploy.backup.object_lists import Named, ObjectLists
 from deploy.backup.snapshot import Snapshot, reading, scratch_folder, take_snapshot
 
 _SAME_ROUNDS: Final = 3
-"""Copies of the database that all name an object which is not there, before it counts as lost."""
+"""Copies of the database that all name a missing object before the object counts as lost."""
 _MOST_ROUNDS: Final = 100
-"""Copies of the database that are made while objects that it names are removed."""
+"""Most copies of the database while objects that it names keep being removed."""
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 """Errors of file systems without hard links, such as exFAT."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Source of a backup: a data folder, and the folder of its objects, None where a bucket holds them."""
+    """Source of a backup: a data folder, and the folder of its objects, None if they are in a bucket."""
 
     data: Path
     objects: Path | None
@@ -53,14 +53,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A backup that was written: its manifest, and some of the keys of objects that are lost or damaged."""
+    """A written backup: its manifest, and some keys of objects that are lost or damaged."""
 
     manifest: BackupManifest
     absent: tuple[str, ...]
 
 
 def write_backup(source: Source, sink: Sink, scratch: Path) -> Backup:
-    """Writes a backup to `sink`; below `scratch` there is a copy of the database for as long as it takes.
+    """Writes a backup to `sink`; a temporary copy of the database is below `scratch`.
 
     Raises:
         BackupError: the data folder cannot be backed up; the message says why.
@@ -77,7 +77,7 @@ def write_backup(source: Source, sink: Sink, scratch: Path) -> Backup:
         if source.objects is not None:
             lists.name(live)
             for _ in _absent(archive, lists, source.objects):
-                # Removed since it was listed.
+                # The object was removed since it was listed.
                 pass
         snapshot, absent = _matching_snapshot(archive, lists, source.objects, live, folder)
         with closing(snapshot.file):
@@ -87,7 +87,7 @@ def write_backup(source: Source, sink: Sink, scratch: Path) -> Backup:
 def _matching_snapshot(
     archive: ArchiveWriter, lists: ObjectLists, objects: Path | None, live: sqlite3.Connection, folder: Path
 ) -> tuple[Snapshot, list[str]]:
-    """Returns a copy of the database whose objects are all in the archive, but for those that are lost for good."""
+    """Returns a copy of the database whose objects are all in the archive, except lost ones, with their keys."""
     before: list[set[str]] = []
     for _ in range(_MOST_ROUNDS):
         snapshot = _snapshot(live, folder, lists if objects is not None else None)
@@ -107,7 +107,7 @@ def _snapshot(live: sqlite3.Connection, folder: Path, lists: ObjectLists | None)
 
 
 def _absent(archive: ArchiveWriter, lists: ObjectLists, objects: Path) -> Iterator[str]:
-    """Copies every object that is named and not copied yet; yields the keys of those that are not as they are named."""
+    """Copies every named object that is not copied yet; yields keys of missing and damaged ones."""
     for named in lists.to_copy():
         if not _copied(archive, lists, objects, named):
             yield named.key
@@ -159,7 +159,7 @@ def _finished(
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file that gets its name, with mode 0600, once the block ends without an error and all of it is durable.
+    """Opens a new file of mode 0600 that gets its name once the block ends without an error and it is durable.
 
     Raises:
         BackupError: there is such a file already, or none can be made there.
@@ -169,7 +169,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     parent = path.absolute().parent
     with ExitStack() as opened:
         try:
-            # What a killed process has left in there is removed by the next backup.
+            # The next backup removes leftovers of a killed process in this folder.
             unfinished = opened.enter_context(scratch_folder(parent)) / path.name
             handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
@@ -186,12 +186,12 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _name(unfinished: Path, path: Path) -> None:
-    """Gives a file its name; raises FileExistsError where there is one of that name."""
+    """Gives a file its name; raises FileExistsError if the name is taken."""
     try:
         path.hardlink_to(unfinished)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        # The name is taken by an empty file first, which is the only one that is overwritten.
+        # An empty file takes the name first, so that only it is overwritten.
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         unfinished.replace(path)

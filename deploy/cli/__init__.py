@@ -1,1 +1,1 @@
-"""The command line: one module a command, and a folder for each thing that commands share."""
+"""The command line: one module a command, and folders of modules that commands share."""

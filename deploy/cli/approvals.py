@@ -1,4 +1,4 @@
-"""`workflow-api approvals`: pending approvals, what they are about, and their decisions."""
+"""`workflow-api approvals`: pending approvals, the material for deciding them, and their decisions."""
 
 import time
 from functools import partial
@@ -51,7 +51,7 @@ def show(approval_id: ApprovalId, utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, a
     """Show an approval and what it is about; of one that is decided, who decided it."""
     with option_names(APPROVAL_OPTIONS), connected(grpc) as backend:
         request = reviews_pb2.GetReviewRequest(approval_id=approval_id)
-        # What is large takes longer to sweep for personal data than a call may take.
+        # Sweeping large material for personal data takes longer than a call may take.
         while (review := backend.call(backend.reviews.GetReview, request)).preparing:
             time.sleep(POLL_SECONDS)
     record = record_of(review)
@@ -105,7 +105,7 @@ def print_material(material: Record) -> None:
 
 
 def print_text(title: str, text: Record | None) -> None:
-    """Prints a text below its title; nothing where there is none."""
+    """Prints a text below its title; nothing if the text is empty."""
     if text is None or text["text"] in {"", "{}", "null"}:
         return
     print_lines(f"\n{title}\n{text['text'].rstrip()}")

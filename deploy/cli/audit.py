@@ -1,4 +1,4 @@
-"""`workflow-api audit`: who changed what, and when."""
+"""`workflow-api audit`: records of the audit trail, listed or exported."""
 
 import sys
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def command(
 
 
 def write_export(grpc: str, form: str, request: audit_pb2.ExportAuditRecordsRequest) -> None:
-    """Writes the records that are found to standard output, as they arrive."""
+    """Writes the matching records to standard output, as they arrive."""
     if form not in FORMATS:
         raise typer.BadParameter(f"{form!r} is no format; allowed are {', '.join(FORMATS)}", param_hint="--export")
     head = head_of(form)
@@ -80,7 +80,7 @@ def write_export(grpc: str, form: str, request: audit_pb2.ExportAuditRecordsRequ
 
 
 def refuse_unknown(backend: BackendClient, target: str) -> None:
-    """Raises CommandError if nothing has this id; what is deleted has changes, and needs no such check."""
+    """Raises CommandError if no object has this id; only called without records, which deleted objects have."""
     prefix = target.partition("_")[0]
     if prefix == "ak":
         backend.call(backend.keys.GetKey, keys_pb2.GetKeyRequest(key_id=target))

@@ -64,7 +64,7 @@ def backup_command(
 
 
 def source_of(settings: Settings) -> Source:
-    """Returns what is backed up by these settings.
+    """Returns the source of a backup by these settings.
 
     Raises:
         BackupError: the database is on a server, which has its own backups.
@@ -78,7 +78,7 @@ def source_of(settings: Settings) -> Source:
 
 
 def announce_backup(backup: Backup, out: str, *, as_json: bool) -> None:
-    """Prints what the backup holds."""
+    """Prints the figures of a backup."""
     manifest = backup.manifest
     if as_json:
         print_json({"file": out, **asdict(manifest)})
@@ -121,7 +121,7 @@ def restore_command(
 
 
 def announce_restored(restored: Restored, data: Path, objects: Path | None) -> None:
-    """Prints the restored parts, and the steps that are left to do."""
+    """Prints the restored parts, and the steps left to the administrator."""
     manifest = restored.manifest
     print_line(f"{data} has the state of {manifest.taken_at}: {manifest.runs:,} runs, {manifest.objects:,} objects.")
     if manifest.schema != newest_revision():

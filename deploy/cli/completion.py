@@ -1,4 +1,4 @@
-"""`workflow-api completion`: scripts for shells, and what may come next on a command line.
+"""`workflow-api completion`: scripts for shells, and candidates for the next word of a command line.
 
 Candidates are commands, options, and values that the backend knows.
 """
@@ -29,7 +29,7 @@ Load = Callable[[str], typer.Typer]
 
 
 def completions(line: str, load: Load) -> Iterator[Candidate]:
-    """Yields what may stand at the end of a command line, which begins with the name of the program."""
+    """Yields the candidates for the end of a command line, which begins with the name of the program."""
     words, incomplete = split_line(line)
     node: Any = typer.main.get_command(load(words[1] if len(words) > 1 else ""))
     path: list[str] = []
@@ -63,7 +63,7 @@ def completions(line: str, load: Load) -> Iterator[Candidate]:
 
 
 def split_line(line: str) -> tuple[list[str], str]:
-    """Returns the whole words of a line, and the one that it ends in, which may be empty; quotes may be open."""
+    """Returns the complete words of a line, and the last one, which may be empty; quotes may be open."""
     for closing in ("", "'", '"'):
         try:
             words = shlex.split(line + closing)

@@ -1,4 +1,4 @@
-"""`workflow-api doctor`: what a part needs, whether it is there, and what to do where it is not."""
+"""`workflow-api doctor`: checks of the requirements of a part, with remedies."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ _ADDRESSES: Final[Mapping[ServingPart, Mapping[str, str]]] = {
     ServingPart.EDGE: {"--http": "edge.http", "--grpc": "edge.backend"},
     ServingPart.CONSOLE: {"--http": "console.listen", "--grpc": "console.backend"},
 }
-"""The settings that the options of each part give."""
+"""The settings that the address options of each part set."""
 
 
 def command(
@@ -90,7 +90,7 @@ def command(
 
 
 def _given(part: ServingPart, options: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
-    """Yields the settings that options give; one that the part itself lacks is refused."""
+    """Yields settings by name from options; refuses an option that the part does not have."""
     taken = _ADDRESSES[part]
     for option, value in options.items():
         if value is not None and option not in taken:
@@ -100,7 +100,7 @@ def _given(part: ServingPart, options: Mapping[str, str | None]) -> Iterator[tup
 
 
 def _named_backend() -> BackendAddress | None:
-    """Returns the address of the backend that the variable of administrators' commands names."""
+    """Returns the backend's address from the environment variable of administrators' commands, or None."""
     value = os.environ.get(GRPC_VARIABLE)
     try:
         return as_backend_address(value) if value else None
@@ -116,7 +116,7 @@ def _checks(
     if setting in given:
         named = None
     elif named is not None and not part.has_data:
-        # Edges and consoles find their backend by the variable too.
+        # Edges and consoles use the variable too.
         given = {**given, setting: str(named)}
     try:
         settings = read_settings(os.environ, config=config, given=given)

@@ -1,4 +1,4 @@
-"""Entry of the `workflow-api` command: probes of health are answered before anything large is imported."""
+"""Entry of the `workflow-api` command, which answers health probes before it imports anything large."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`workflow-api health`: whether a part serves, for process supervisors."""
+"""`workflow-api health`: the health check of a part, for process supervisors."""
 
 import http.client
 import json
@@ -45,7 +45,7 @@ def _backend_serves(where: str) -> bool:
 
 
 def _edge_serves(where: Address) -> bool:
-    """Returns whether an edge answers there, even one whose API is switched off."""
+    """Returns whether an edge answers at the address, even if its API is switched off."""
     connection = http.client.HTTPConnection(where.host, where.port, timeout=_TIMEOUT_SECONDS)
     try:
         connection.request("GET", f"{BASE}/health")

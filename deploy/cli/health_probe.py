@@ -1,7 +1,7 @@
-"""Probe of a part in a tenth of a second of processor time: sockets and TLS of the standard library only.
+"""Health probe of a part in a tenth of a second of processor time, with sockets and TLS of the standard library.
 
-gRPC and the command line take ten times that to import. Whatever this probe does not understand, and a failure whose
-reason takes more to find, is left to `workflow-api health`.
+Importing gRPC and the command line takes ten times that. Options that this probe does not know, and failures whose
+reason takes more to find, are left to `workflow-api health`.
 """
 
 import os
@@ -29,7 +29,7 @@ _STREAM: Final = 1
 _ACK = _END_STREAM = 1
 _END_HEADERS: Final = 4
 _CALL: Final = b"/grpc.health.v1.Health/Check"
-# A message without a compression, of no bytes: the service without a name.
+# An uncompressed message of no bytes: it asks for the service without a name.
 _REQUEST: Final = bytes(5)
 # A HealthCheckResponse whose status is SERVING.
 _SERVING: Final = b"\x00\x00\x00\x00\x02\x08\x01"
@@ -37,7 +37,7 @@ _NOT_SERVING: Final = b"\x00\x00\x00\x00\x02\x08\x02"
 
 
 class _Target(NamedTuple):
-    """Question of a probe: the part, where it is, and how a success is printed."""
+    """Target of a probe, an edge at `http` or a backend at `grpc`, and whether success is printed as JSON."""
 
     http: str | None
     grpc: str
@@ -45,7 +45,7 @@ class _Target(NamedTuple):
 
 
 def probe(arguments: Sequence[str]) -> str | CommandError | None:
-    """Returns what the command prints where the part serves, or its failure; None where neither is known."""
+    """Returns the command's output if the part serves, or its failure; None if neither is known."""
     target = _target(arguments)
     if target is None:
         return None
@@ -118,7 +118,7 @@ def _connection(where: str, tls: dict[str, str]) -> socket.socket:
     import ssl
 
     context = ssl.create_default_context(cafile=tls["ca"])
-    # As strict as gRPC.
+    # As strict as gRPC's own TLS.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.set_alpn_protocols(["h2"])
     context.load_cert_chain(tls["certificate"], tls["key"])
@@ -126,7 +126,7 @@ def _connection(where: str, tls: dict[str, str]) -> socket.socket:
 
 
 def _certificate() -> dict[str, str]:
-    """Returns the settings below `admin.backend_tls` that are given; empty for plain text."""
+    """Returns the given settings below `admin.backend_tls`; empty for plain text."""
     config = os.environ.get("WORKFLOW_API_CONFIG")
     document: object = {}
     if config:
@@ -171,7 +171,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def _answer(connection: socket.socket) -> bytes:
-    """Returns the data of the answer up to its message's length; fewer bytes where it has none."""
+    """Returns the answer's data up to its message's length; fewer bytes if it has no message."""
     received, data = b"", b""
     for _ in range(_MOST_BYTES):
         while len(received) < 9 or len(received) < 9 + int.from_bytes(received[:3], "big"):

@@ -207,7 +207,7 @@ def usage(
             records = usage_pb2.ListUsageRecordsRequest(key_id=key_id, page_size=limit)
             items = record_of(backend.call(backend.usage.ListUsageRecords, records))["items"]
         if key_id is not None and not items:
-            # A deleted key has calls, and one that nobody has used exists; any other is refused here.
+            # A deleted key has calls, and an unused key exists; any other id is refused here.
             backend.call(backend.keys.GetKey, keys_pb2.GetKeyRequest(key_id=key_id))
     items = [with_nulls(item) for item in items]
     if as_json:

@@ -15,11 +15,11 @@ _PAGE: Final = 100
 Completion = tuple[str, str]
 """A value, and its explanation."""
 CompletionSource = Callable[[BackendClient, str], Iterator[Completion]]
-"""Reads values with explanations from a backend, for what was typed so far."""
+"""Reads values with explanations from a backend, for the text typed so far."""
 
 
 def known_values(metavar: str, path: Sequence[str], options: Mapping[str, str], typed: str) -> list[Completion]:
-    """Returns values of a parameter with explanations; none where it has none, or no backend answers in time."""
+    """Returns values of a parameter with explanations; none if none are known, or no backend answers in time."""
     reader = _READERS.get(metavar) or _READERS.get(f"{path[0] if path else ''} {metavar}")
     if reader is None:
         return []
@@ -89,4 +89,4 @@ _READERS: Final[Mapping[str, CompletionSource]] = {
     "connectors NAME": _resources(workflows_pb2.RESOURCE_KIND_CONNECTOR),
     "graphs NAME": _resources(workflows_pb2.RESOURCE_KIND_KNOWLEDGE_GRAPH),
 }
-"""By metavar of a parameter, or by command and metavar."""
+"""Readers by metavar of a parameter, or by command and metavar."""

@@ -1,4 +1,4 @@
-"""The `workflow-api` command: its subcommands, and the place where failures are printed and become exit codes."""
+"""The `workflow-api` command: its table of subcommands, and the conversion of failures to messages and exit codes."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ from deploy.garbage import pause_collection, resume_collection
 SUCCEEDED: Final = 0
 FAILED: Final = 1
 LINE_VARIABLE: Final = "_WORKFLOW_API_COMPLETE"
-"""Holds a command line up to the cursor; then what may come next is printed, a line each."""
+"""Variable with a command line up to the cursor; if set, candidates for completion are printed, a line each."""
 
 _KINDS: Final = (str, bool, Path, int)
 """Types of values that typer does not convert."""
@@ -32,8 +32,8 @@ _LARGEST: Final = 2**31 - 1
 class CommandModule:
     """A command: a function of a module under `deploy.cli`, or a Typer with commands below it.
 
-    `module` is empty where it bears the command's name and calls it `command`; of several commands in one module each
-    is called `NAME_command`.
+    `module` is empty if the module has the command's name and a function `command`; in a module of several commands
+    each function is called `NAME_command`.
     """
 
     name: str
@@ -85,7 +85,7 @@ COMMANDS: Final = (
 def main() -> None:
     """Runs the process's command line and exits with its code."""
     pause_collection()
-    # gRPC's core would print failures to standard error, which we also get as exceptions.
+    # gRPC's core would also print failures, which are raised as exceptions, to standard error.
     os.environ["GRPC_VERBOSITY"] = "NONE"
     for stream in (sys.stdout, sys.stderr):
         # A terminal's encoding may lack a character of the data.
@@ -114,11 +114,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def command_line(wanted: Sequence[str]) -> typer.Typer:
-    """Builds the command line with the `wanted` commands; of the others only the help is known.
+    """Builds the command line with the `wanted` commands, and only the help of the others.
 
     Importing every command would delay each command, and the help, by the import of gRPC.
     """
-    # Without markup mode typer leaves rich out of help and errors, which halves the start of the command.
+    # Without markup mode typer does not import rich for help and errors, which halves the start of the command.
     app = typer.Typer(
         cls=PlainGroup,
         add_completion=False,
@@ -139,11 +139,11 @@ def command_line(wanted: Sequence[str]) -> typer.Typer:
 
 
 class PlainCommand(TyperCommand):
-    """A command whose texts, flags and paths are taken as they are.
+    """A command whose texts, flags and paths are not converted.
 
     typer converts every value by pydantic, whose import takes a tenth of the start of a service. A text needs no
-    conversion, and the code that uses a path checks it. Lists are left to typer, and numbers, which are then held to
-    the range of an integer field; the protos carry their own bounds.
+    conversion, and the code that uses a path checks it. typer converts lists, and numbers, which must fit an integer
+    field; the protos carry further bounds.
     """
 
     def get_params(self, ctx: Any) -> Any:
@@ -152,7 +152,7 @@ class PlainCommand(TyperCommand):
 
 
 class PlainGroup(TyperGroup):
-    """A command with commands below it, whose own options are taken as they are."""
+    """A command with subcommands, whose own options are not converted."""
 
     def get_params(self, ctx: Any) -> Any:
         """Returns the parameters with `--help`."""
@@ -160,7 +160,7 @@ class PlainGroup(TyperGroup):
 
 
 class _AsGiven:
-    """Stands for typer's conversion of one value; what is neither absent nor of a kind above is left to typer's."""
+    """Replaces typer's conversion of one value; leaves values of other kinds than _KINDS to typer."""
 
     def __init__(self, kind: type, convert: Callable[[], Any]) -> None:
         self._kind = kind
@@ -178,7 +178,7 @@ class _AsGiven:
 
 
 def _complete(line: str) -> int:
-    """Prints what may come next on a command line, for the scripts of `workflow-api completion`."""
+    """Prints candidates for the end of a command line, for the scripts of `workflow-api completion`."""
     from deploy.cli.completion import completions
 
     for value, text in completions(line, lambda name: command_line([name])):
@@ -201,7 +201,7 @@ def _root(
     ] = False,
 ) -> None:
     """Serve the Programmatic Workflow API and administer one deployment of it."""
-    # Its module and the command line's are imported now.
+    # The command's module and the command line's are imported now.
     resume_collection()
 
 
@@ -210,7 +210,7 @@ def _not_imported() -> None:
 
 
 def _taken_as_given(parameters: list[Any]) -> list[Any]:
-    """Replaces the conversion of parameters; typer makes these itself and has no other place for one of ours."""
+    """Replaces the conversion of parameters, for which typer, which makes the parameters, has no hook."""
     for parameter in parameters:
         kind, convert = parameter.type_descriptor.annotation, parameter.get_runtime_param
         one = parameter.nargs == 1 and not getattr(parameter, "multiple", False)

@@ -1,4 +1,4 @@
-"""`workflow-api apply`, `delete`, `validate` and `schema`: manifests, on a backend and without one."""
+"""`workflow-api apply`, `delete`, `validate` and `schema`: manifests, on a backend or offline."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Final
@@ -14,7 +14,7 @@ from deploy.client.manifests import check_texts, read_manifests, read_texts, ref
 from workflow_api.v1 import definitions_pb2, workflows_pb2
 
 LOCKING_SECONDS: Final = 600.0
-"""Packages of environments are resolved during the call."""
+"""Seconds of a call that resolves packages of environments."""
 
 KINDS: Final = {
     "workflow": "Workflow",
@@ -58,7 +58,7 @@ def apply_command(
 
 
 def print_applied(items: Sequence[Record], *, dry_run: bool) -> None:
-    """Prints a table of what became of definitions, or would become of them, and remarks below it."""
+    """Prints a table of the outcome of each definition, planned with `dry_run`, and remarks below it."""
     print_table(items, PLANNED_COLUMNS if dry_run else APPLIED_COLUMNS, none="The files hold no document.")
     for line in _remarks(items):
         print_line(line)
@@ -174,7 +174,7 @@ def manifest(as_json: Json = False) -> None:  # noqa: ARG001 - it prints JSON wi
 
 
 def _remarks(items: Sequence[Record]) -> Iterator[str]:
-    """Yields how definitions change, what is not ready, and warnings, with a blank line before each kind."""
+    """Yields changes of definitions, obstacles to readiness, and warnings, with a blank line before each kind."""
     for item in items:
         if item["difference"]:
             yield from ("", *item["difference"].splitlines())

@@ -46,7 +46,7 @@ _REFUSED: Final = (
 
 
 class Choice(NamedTuple):
-    """The options that choose runs, as they were given."""
+    """The options that choose runs, as given."""
 
     workflow: str
     status: str
@@ -54,7 +54,7 @@ class Choice(NamedTuple):
     created_before: str
 
     def is_for_many(self, run_id: str | None) -> bool:
-        """Returns whether the options choose the runs, and no argument does."""
+        """Returns whether options, and no argument, choose the runs."""
         if run_id is not None and any(self):
             raise typer.BadParameter("choose runs either by RUN_ID or by options", param_hint="RUN_ID")
         return run_id is None
@@ -63,8 +63,8 @@ class Choice(NamedTuple):
 class ManyRuns(NamedTuple):
     """A change of many runs.
 
-    `verb` and `done` name the change; it is possible in `statuses`, and `usual` are the statuses that are chosen
-    without `--status`. Refusals with a code of `nothing_to_do` say that there is nothing to do.
+    `verb` and `done` name the change; it is possible in `statuses`, and `usual` are the statuses chosen without
+    `--status`. Refusals with a code of `nothing_to_do` count as no failure.
     """
 
     verb: str
@@ -84,14 +84,14 @@ class ManyRuns(NamedTuple):
         yes: bool,
         as_json: bool,
     ) -> None:
-        """Changes each run that the options choose, and prints how many were changed and which were refused.
+        """Changes each run that the options choose, and prints the number of changed runs and all refusals.
 
         `takes` leaves runs out before they are counted; `call` changes one run, and returns the id of a new run, or
         None. An unreachable backend or Ctrl-C ends the loop.
 
         Raises:
-            CommandError: no option chooses, `--status` names one that cannot be, or nobody has confirmed.
-            typer.Exit: with 1 where a run was refused or not tried.
+            CommandError: no option chooses runs, `--status` names an impossible status, or nobody has confirmed.
+            typer.Exit: with 1 if a run was refused or not tried.
         """
         runs = [run for run in _chosen(backend, self._request(backend, choice)) if takes(run.run_id)]
         rows = [
@@ -176,7 +176,7 @@ _IN_FLIGHT: Final = (
 )
 CANCELLING: Final = ManyRuns("cancel", "cancelled or ending", _IN_FLIGHT, _IN_FLIGHT, frozenset({"already_terminal"}))
 RESUMING: Final = ManyRuns("resume", "resumed", _ENDED[1:], _ENDED[1:2], frozenset({"already_purged"}))
-"""Without `--status` failed runs: a cancelled one was ended by somebody."""
+"""Without `--status` only failed runs, because somebody meant to cancel a cancelled one."""
 ERASING: Final = ManyRuns("erase", "erased", _ENDED, _ENDED, frozenset({"already_purged"}))
 
 
@@ -187,7 +187,7 @@ def _chosen(backend: BackendClient, request: runs_pb2.ListRunsRequest) -> Iterat
 
 @contextmanager
 def _counting(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """Shows on a terminal how many runs are done."""
+    """Shows the number of finished runs on a terminal."""
     shown = not quiet and is_terminal(sys.stderr)
 
     def count(number: int) -> None:

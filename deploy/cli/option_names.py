@@ -1,4 +1,4 @@
-"""Problems of requests in the words of the command line: `--hours`, not `allowed_hours`."""
+"""Translates fields in problems of requests to options of the command line: `--hours`, not `allowed_hours`."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -53,7 +53,7 @@ USER_OPTIONS: Final = {
 }
 APPROVAL_OPTIONS: Final = {"approval_id": "APPROVAL_ID", "comment": "--comment"}
 NAMED_OPTIONS: Final = {"workflow": "WORKFLOW", "name": "NAME", "resource": "NAME", "version": "--version", "q": "--q"}
-"""Of commands whose argument names what they show or change."""
+"""Options of commands whose argument names the object."""
 LIST_OPTIONS: Final = {
     "key_id": "KEY_ID",
     "page_size": "--limit",
@@ -83,7 +83,7 @@ LIST_OPTIONS: Final = {
 
 @contextmanager
 def option_names(options: Mapping[str, str]) -> Iterator[None]:
-    """Names problems of the calls inside by the options that their fields come from, in what people read.
+    """Names problems of the calls in the context by the options that set the fields, in text for people.
 
     A problem of a run's parameter is named `--param <name>`. With `--json` problems keep the names of their fields.
     """

@@ -114,7 +114,7 @@ GrpcListen = Annotated[
 
 
 def read_option(option: str, parse: Callable[[str], Value], text: str) -> Value | None:
-    """Parses an option's text; None if it was not given. `parse` raises ValueError with what the text must be."""
+    """Parses an option's text, None if it was not given; `parse` raises ValueError with the allowed form."""
     try:
         return parse(text) if text else None
     except ValueError as error:

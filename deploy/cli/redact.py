@@ -1,4 +1,4 @@
-"""`workflow-api redact`: what a PII policy would find and replace in files, without a server."""
+"""`workflow-api redact`: shows the values that a PII policy finds in files, without a server."""
 
 import difflib
 import shutil
@@ -63,7 +63,7 @@ def command(
 
 
 def _policy(path: Path, model: str) -> dict[str, Any]:
-    """Reads the policy of a file; a sweep shows what it finds by replacing it, whatever the mode."""
+    """Reads a policy from a file, in mode `redact` whatever its mode, because the command shows replacements."""
     from backend.services.workflows import pii_policy
     from redaction.command import read_policy
 
@@ -127,7 +127,7 @@ def _item(
     counts = chosen.counts
     withholds = policy["mode"] == "redact"
     if not withholds:
-        # What cannot be searched is released.
+        # Files that cannot be searched are released.
         counts = {**counts, "withheld_files": 0, "unsearched_files": counts["withheld_files"]}
     return {
         "file": str(file),

@@ -1,4 +1,4 @@
-"""`workflow-api agents` and `connectors`, and the `list` and `show` that they share with other resources."""
+"""`workflow-api agents` and `connectors`, and the commands `list` and `show` of all resources."""
 
 import io
 import zipfile
@@ -22,7 +22,7 @@ Version = Annotated[int | None, typer.Option("--version", help="Version; the new
 
 
 def add_reads(command: typer.Typer, kind: "workflows_pb2.ResourceKind.ValueType", name: str) -> None:
-    """Adds the commands `list` and `show` for one kind; `name` is what people call one of them."""
+    """Adds the commands `list` and `show` for one kind; `name` is its singular for people."""
     add_list(command, kind, name)
     add_show(command, kind, name)
 
@@ -86,11 +86,11 @@ def print_definition(backend: BackendClient, kind: "workflows_pb2.ResourceKind.V
 
 
 def definition_text(definition: RawJson) -> str:
-    """Returns a definition as YAML, or as JSON where it is nested too deep to parse."""
+    """Returns a definition as YAML, or as JSON if it is nested too deep to parse."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Writes text of several lines, such as code, as it is in a manifest."""
+        """YAML dumper that writes text of several lines, such as code, as a block."""
 
     def write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
@@ -99,7 +99,7 @@ def definition_text(definition: RawJson) -> str:
     try:
         value = definition.value()
         if isinstance(value, dict):
-            # As a manifest begins; the others are in the order of the alphabet.
+            # Fields that begin a manifest; others follow in the order of the alphabet.
             value = {name: value[name] for name in _FIRST if name in value} | value
         return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=100).rstrip("\n")
     except (ValueError, RecursionError):
@@ -216,7 +216,7 @@ def show_agent(
 
 
 def _write(archive: bytes, folder: Path) -> list[Path]:
-    """Writes the files of a zip below a folder that has nothing in it yet, and returns them.
+    """Writes the files of a zip below an empty folder, and returns their paths.
 
     Raises:
         CommandError: the folder is not empty, or a file cannot be written.

@@ -69,11 +69,11 @@ def command(
         if not any(path.is_file() for path in folder.rglob("*")):
             raise typer.BadParameter(f"{name}: the folder {folder} holds no file", param_hint="--input")
     if out is not None:
-        # A run may take long, and what it leaves is gone with it.
+        # A run may take long, and its data go with the deployment.
         check_writable("--out", out)
     settings = read_settings(os.environ, config=config)
     if settings.log_level == _DEFAULT_LEVEL:
-        # What a service would warn its operator of, this command says itself.
+        # The command itself reports what a service would log as warnings.
         settings = replace(settings, log_level="error")
     former_umask = os.umask(0)
     prepare_process(settings, "run")
@@ -82,7 +82,7 @@ def command(
         _end_as_interrupted()
         with option_names(START_OPTIONS), ExitStack() as stack:
             with collection_paused():
-                # What follows is heavy to import, and a mistake in the options need not wait for it.
+                # Imported late, because a mistake in the options need not wait for heavy imports.
                 from deploy.serve.early_sandbox import early_sandbox
 
                 open_sandbox = stack.enter_context(early_sandbox(settings.runtime.sandbox))
@@ -102,10 +102,10 @@ def command(
 
 
 def check_writable(option: str, folder: Path) -> None:
-    """Returns if `folder`, or the nearest folder above it that exists, can be written to; creates nothing.
+    """Checks that `folder`, or the nearest existing folder above it, can be written to; creates nothing.
 
     Raises:
-        typer.BadParameter: it cannot be, or is a file.
+        typer.BadParameter: it cannot be written to, or is a file.
     """
     place = folder.absolute()
     nearest = next(each for each in (place, *place.parents) if os.path.lexists(each))
@@ -116,7 +116,7 @@ def check_writable(option: str, folder: Path) -> None:
 
 
 def _end_as_interrupted() -> None:
-    """Has SIGTERM and SIGHUP end the run as an interrupt does, so that no data of it stays; ignored ones stay so."""
+    """Makes SIGTERM and SIGHUP, unless ignored, end the run like an interrupt, so that none of its data stay."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)

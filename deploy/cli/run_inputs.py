@@ -32,7 +32,7 @@ class _DuplicateNameError(ValueError):
 
 
 def text_or_file(option: str, value: str) -> str:
-    """Returns the text of an option: what follows it, or of `@FILE` what the file holds; `@-` is standard input.
+    """Returns the text of an option: its value, or for `@FILE` the file's content; `@-` is standard input.
 
     `@@` begins text that itself begins with `@`.
     """
@@ -48,7 +48,7 @@ def text_or_file(option: str, value: str) -> str:
 
 
 def file_of(value: str) -> Path | None:
-    """Returns the file that the text of an option is read from, or None; see `text_or_file`."""
+    """Returns the file from which an option's text is read, or None; see `text_or_file`."""
     named = value.startswith(_FILE) and not value.startswith(_FILE * 2) and value != f"{_FILE}{_STANDARD_INPUT}"
     return Path(value.removeprefix(_FILE)) if named else None
 
@@ -62,12 +62,12 @@ def split_assignment(option: str, given: str) -> tuple[str, str]:
 
 
 def read_parameters(given: Sequence[str], declared: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the JSON object of repeated `--param`, each read as the type that the workflow declares for it.
+    """Returns the JSON object of repeated `--param`, each read as the type that the workflow declares.
 
     A name that is not declared is sent as text, for the service to refuse it beside the other problems.
 
     Raises:
-        CommandError: values do not have the form of their types; the details name every one.
+        CommandError: values do not have the form of their types; the details name each.
     """
     types = {parameter["name"]: parameter["type"] for parameter in declared}
     values: dict[str, object] = {}
@@ -126,7 +126,7 @@ def _json(text: str) -> RawJson:
 
 
 def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Returns an object of JSON; Python keeps the last of equal names, and HTTP refuses them."""
+    """Returns a JSON object; refuses equal names, as HTTP does, of which Python keeps the last."""
     members: dict[str, object] = {}
     for name, value in pairs:
         if name in members:
@@ -136,7 +136,7 @@ def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _finite(text: str) -> float:
-    """Returns a number of JSON; Python reads NaN too, and what is too large as infinite."""
+    """Returns a number of JSON; refuses NaN and infinity, which Python reads too."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(text)
@@ -152,7 +152,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "number": _number,
     "boolean": _boolean,
     "json": _json,
-    # What a file holds ends with a line end that is no part of these.
+    # The line end of a file is no part of such a value.
     "date": str.strip,
     "s3_prefix": str.strip,
 }

@@ -1,4 +1,4 @@
-"""`workflow-api runs logs`: what the steps of a run print."""
+"""`workflow-api runs logs`: the logs of a run's steps."""
 
 from typing import Annotated, Final
 
@@ -45,7 +45,7 @@ def logs(
 
 
 class LogPrinter:
-    """Prints parts of logs, with a heading wherever another log begins or goes on."""
+    """Prints parts of logs, with a heading whenever the log changes."""
 
     def __init__(self, *, headings: bool) -> None:
         self._headings = headings
@@ -53,7 +53,7 @@ class LogPrinter:
         self._in_line = False
 
     def print(self, part: logs_pb2.StreamRunLogsResponse) -> None:
-        """Prints one part, with control characters but tabs escaped."""
+        """Prints one part, with control characters except tabs escaped."""
         log = part.step, part.attempt
         if self._headings and log != self._log:
             self._end_line()
@@ -70,7 +70,7 @@ class LogPrinter:
         self._in_line = not text.endswith("\n")
 
     def end(self) -> None:
-        """Ends the last line, and says so where no step has printed anything."""
+        """Ends the last line; prints a note if no step has printed anything."""
         self._end_line()
         if self._log is None:
             print("Nothing was printed.")

@@ -22,7 +22,7 @@ from deploy.failures import CommandError
 from workflow_api.v1 import outputs_pb2
 
 LARGEST_SINGLE: Final = 25_000_000
-"""Larger outputs come in the zip alone. (contract 18.10)."""
+"""Bytes of the largest output that is sent alone; larger ones are only in the zip (contract 18.10)."""
 
 _DOWNLOAD_SECONDS: Final = 3_000.0
 _SWEEP_SECONDS: Final = 0.5
@@ -80,7 +80,7 @@ def list_outputs(backend: BackendClient, run_id: str) -> outputs_pb2.ListOutputs
 
 
 def download_outputs(backend: BackendClient, run_id: str, folder: Path) -> list[Path]:
-    """Writes every output below `folder` and returns the files; where one is too large to come alone, out of the zip.
+    """Writes every output below `folder` and returns the files; unpacks the zip if one is too large to be sent alone.
 
     Raises:
         CommandError: an output does not arrive whole, or a file cannot be written.
@@ -108,7 +108,7 @@ def download_zip(backend: BackendClient, run_id: str, folder: Path) -> Path:
 
 
 def size_text(size: int) -> str:
-    """Returns a number of bytes as people read it."""
+    """Returns a number of bytes as text for people."""
     if size < 1_000:
         return f"{size} B"
     for unit in ("kB", "MB", "GB"):
@@ -121,7 +121,7 @@ def size_text(size: int) -> str:
 
 @contextmanager
 def progress_bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Gives a function that counts bytes; shows them on standard error of a terminal once it takes over a second."""
+    """Yields a function that counts bytes; after a second shows a bar on standard error of a terminal."""
     if not is_terminal(sys.stderr):
         yield lambda _: None
         return
@@ -133,7 +133,7 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 class _LateBar:
-    """A progress bar that appears after a second, so that what is quick shows none."""
+    """A progress bar that appears after a second, so that quick downloads show none."""
 
     def __init__(self, title: str, total: int) -> None:
         self._title, self._total = title, total
@@ -157,7 +157,7 @@ class _LateBar:
             self._progress.update(self._task, completed=self._done)
 
     def stop(self) -> None:
-        """Takes the bar away."""
+        """Removes the bar."""
         if self._progress is not None:
             self._progress.stop()
 
@@ -201,7 +201,7 @@ def _download_unpacked(
 
 
 def safe_path(path: str) -> PurePosixPath:
-    """Returns the path of a file, which must lead into the folder it is written to. (contract 25.15)."""
+    """Returns the path of a file, which must lead into the target folder (contract 25.15)."""
     parts = PurePosixPath(path)
     if parts.is_absolute() or not parts.parts or ".." in parts.parts or "\0" in path:
         raise CommandError(f"The output {path!r} has a path that leads out of the folder; download it with --zip.")
@@ -210,7 +210,7 @@ def safe_path(path: str) -> PurePosixPath:
 
 @contextmanager
 def replaced(target: Path) -> Iterator[BinaryIO]:
-    """Opens a new file that takes the place of `target` once it is whole."""
+    """Opens a new file that replaces `target` once it is whole."""
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".download-")
     try:
@@ -227,7 +227,7 @@ def replaced(target: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Turns what keeps a file from being written into a failure of the command."""
+    """Turns errors of writing a file into failures of the command."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`workflow-api runs resume`: starts a run that takes over from one that failed or was cancelled."""
+"""`workflow-api runs resume`: starts a run that reuses completed steps of a failed or cancelled run."""
 
 import sys
 import uuid
@@ -27,7 +27,7 @@ from deploy.cli.run_start import opened, wait_for, workflow_definition
 from deploy.client.backend import BackendClient, connected
 from workflow_api.v1 import runs_pb2
 
-# It copies uploaded files.
+# Longer than other calls, because uploaded files are copied.
 _SECONDS: Final = 300.0
 _COLUMNS: Final = (
     TableColumn("STEP", "step", rank=0),

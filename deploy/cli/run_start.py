@@ -1,4 +1,4 @@
-"""`workflow-api runs start`: starts a run in the name of a person, and waits for its end where asked."""
+"""`workflow-api runs start`: starts a run in the name of a person; with `--wait` follows it to its end."""
 
 import sys
 import uuid
@@ -68,7 +68,7 @@ def start(
 
 
 def workflow_definition(backend: BackendClient, workflow: str, version: int | None) -> workflows_pb2.WorkflowDefinition:
-    """Returns one version of a workflow that is named by id or name."""
+    """Returns one version of a workflow, by its id or name."""
     request = workflows_pb2.GetWorkflowDefinitionRequest(workflow=workflow, version=version)
     return backend.call(backend.workflows.GetWorkflowDefinition, request)
 
@@ -88,7 +88,7 @@ def start_request(
 
 
 def wait_for(backend: BackendClient, run: runs_pb2.Run, *, quiet: bool) -> runs_pb2.Run:
-    """Follows a run to its end and returns it as it ended; shows its steps unless `quiet`."""
+    """Follows a run to its end and returns the ended run; shows its steps unless `quiet`."""
     run_id = run.summary.run_id
     with interruptible() as check:
         events = watched_events(backend, run_id, check)
@@ -113,7 +113,7 @@ def _show(backend: BackendClient, run_id: str, events: Iterable[Record]) -> None
 
 
 def opened(backend: BackendClient, run: runs_pb2.Run) -> runs_pb2.Run:
-    """Returns an ended run once its result and outputs were swept for personal data, before which it shows neither."""
+    """Returns an ended run once its result and outputs are swept for personal data; until then it shows neither."""
     list_outputs(backend, run.summary.run_id)
     return backend.call(backend.runs.GetRun, runs_pb2.GetRunRequest(run_id=run.summary.run_id))
 

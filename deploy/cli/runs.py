@@ -1,4 +1,4 @@
-"""`workflow-api runs`: runs of every key, and those that people start."""
+"""`workflow-api runs`: runs of all keys and people."""
 
 from functools import partial
 from typing import Annotated, Final
@@ -76,7 +76,7 @@ def list_runs(
             request.workflow_id = workflow_definition(backend, workflow, None).workflow.workflow_id
         page = record_of(backend.call(backend.runs.ListRuns, request))
         if workflow and not page["items"]:
-            # Nothing found may mean that there is no such workflow, which is refused here.
+            # An empty list may mean an unknown workflow, which is refused here.
             workflow_definition(backend, workflow, None)
     if as_json:
         print_json(page)

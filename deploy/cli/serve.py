@@ -1,4 +1,4 @@
-"""`workflow-api serve`: everything by one command."""
+"""`workflow-api serve`: serves all parts in one process."""
 
 import os
 import socket
@@ -96,7 +96,7 @@ def announce(ready: "Ready", demo: ClientTls | None, *, as_json: bool) -> None:
 def demonstrate(ready: "Ready", tls: ClientTls) -> tuple[dict[str, str], list[str]]:
     """Loads the examples, and writes calls of the HTTP API to a file.
 
-    Returns what this start created, for the record, and a block for a person: a line to paste, the console, the file.
+    Returns created credentials for the JSON record, and lines for a person: a line to paste, the console, the file.
     """
     from deploy.demo import ADMINISTRATOR, Script, examples_folder, kept_credentials, prepare_demonstration
 
@@ -105,7 +105,7 @@ def demonstrate(ready: "Ready", tls: ClientTls) -> tuple[dict[str, str], list[st
     calls = ready.data.absolute() / CALLS
     credentials = demonstration.credentials or kept_credentials(calls, demonstration.key_ids)
     script = Script(ready.base_address, grpc, examples, demonstration.workflows, credentials)
-    # It may hold a key; the process's umask keeps it from other users.
+    # The file may hold a key; the process's umask keeps it from other users.
     calls.write_text("\n".join([*script.lines(), ""]), encoding="utf-8")
     fields = {"calls": str(calls)}
     if demonstration.credentials is not None:
@@ -127,7 +127,7 @@ def demonstrate(ready: "Ready", tls: ClientTls) -> tuple[dict[str, str], list[st
 
 
 def _free_console_address() -> Address:
-    """Returns where consoles listen by default, or another port where that one is in use."""
+    """Returns the default address of consoles, with another port if that one is in use."""
     default = Address(_CONSOLE.host, _CONSOLE.port)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

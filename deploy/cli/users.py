@@ -116,7 +116,7 @@ def known_role(role: str) -> users_pb2.Role.ValueType:
 
 
 def chosen(workflows: list[str] | None) -> users_pb2.ChosenWorkflows | None:
-    """Returns the workflows that were named; None where none was."""
+    """Returns the named workflows; None if none are named."""
     return users_pb2.ChosenWorkflows(workflow_ids=workflows) if workflows else None
 
 

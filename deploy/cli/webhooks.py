@@ -1,4 +1,4 @@
-"""`workflow-api webhooks`: webhooks of keys, and what was delivered to them."""
+"""`workflow-api webhooks`: webhooks of keys, and their deliveries."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final

@@ -56,7 +56,7 @@ _NEVER: Final = 1e9
 
 
 class RpcHandler(Protocol):
-    """One wrapped RPC, as the backend makes them."""
+    """One wrapped RPC of the backend; see `backend.rpc.interceptors.Handler`."""
 
     def answer(self, request: Any, context: Any) -> Message:
         """Returns the answer of a unary RPC."""
@@ -74,7 +74,7 @@ class HandlerChannel:
         self._handlers = handlers
 
     def unary_unary(self, path: str, **_: object) -> Callable[..., Message]:
-        """Returns what calls a unary RPC; see `grpc.Channel`."""
+        """Returns a function that calls a unary RPC; see `grpc.Channel`."""
 
         def call(request: Message, *, metadata: Any = (), timeout: float | None = None) -> Message:
             context = LocalContext(metadata, timeout or _NEVER)
@@ -85,7 +85,7 @@ class HandlerChannel:
         return call
 
     def unary_stream(self, path: str, **_: object) -> Callable[..., Iterator[Message]]:
-        """Returns what calls a server-streaming RPC; see `grpc.Channel`."""
+        """Returns a function that calls a server-streaming RPC; see `grpc.Channel`."""
 
         def call(request: Message, *, metadata: Any = (), timeout: float | None = None) -> Iterator[Message]:
             context = LocalContext(metadata, timeout or _NEVER)
@@ -101,7 +101,7 @@ class HandlerChannel:
 class BackendClient:
     """Stubs of the services at one address, called in the name of the user at the terminal.
 
-    A call that fails raises CommandError, as `failure` makes it of gRPC's error.
+    A call that fails raises CommandError, made by `failure` from gRPC's error.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class BackendClient:
             raise self._failure(error) from None
 
     def pages(self, method: "grpc.UnaryUnaryMultiCallable[Request, Answer]", request: Request) -> Iterator[Answer]:
-        """Calls a method that lists, for the page that the request asks for and every one that follows."""
+        """Calls a list method for the requested page and all that follow."""
         while True:
             page: Any = self.call(method, request)
             yield page
@@ -169,7 +169,7 @@ def in_process(handlers: Mapping[str, RpcHandler]) -> BackendClient:
     def impossible(error: grpc.RpcError) -> CommandError:
         return CommandError(f"A call within the process failed: {error}", code="runtime_error")
 
-    # Stubs need no more of a channel than this one has.
+    # Stubs use only these methods of a channel.
     channel = cast("grpc.Channel", HandlerChannel(handlers))
     return BackendClient(channel, os_user(), request_id_from(()), impossible)
 
@@ -178,7 +178,7 @@ def in_process(handlers: Mapping[str, RpcHandler]) -> BackendClient:
 def connected(address: str, actor: str | None = None, tls: ClientTls | None = None) -> Iterator[BackendClient]:
     """Connects to the services at `address` (`HOST:PORT` or `unix:/path`); failed calls raise CommandError.
 
-    Without `tls`, the certificate is that of the settings `admin.backend_tls`.
+    Without `tls`, the certificate of the settings `admin.backend_tls` is used.
     """
     request_id = request_id_from(())
     if tls is None:
@@ -194,7 +194,7 @@ def connected(address: str, actor: str | None = None, tls: ClientTls | None = No
 
 
 def os_user() -> str:
-    """Returns the name of the operating system's user for the audit, or `uid:<number>` where it has no name."""
+    """Returns the name of the operating system's user for the audit, or `uid:<number>` without a name."""
     uid = os.geteuid()
     try:
         return pwd.getpwuid(uid).pw_name
@@ -203,7 +203,7 @@ def os_user() -> str:
 
 
 def failure_of(error: grpc.RpcError, address: str, request_id: str, *, secure: bool = False) -> CommandError:
-    """Returns the failure for a call of the backend at `address` that was made with this request id.
+    """Returns the failure of a call to the backend at `address` with this request id.
 
     Over TLS the message quotes gRPC, which distinguishes a certificate that does not fit from a backend that is down.
     """

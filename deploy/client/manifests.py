@@ -1,4 +1,4 @@
-"""Manifest files: reads them for `ApplyManifests`, with the files that they name, and checks them without a backend."""
+"""Reads manifest files, with the files that they name, for `ApplyManifests`, and checks them without a backend."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -23,13 +23,13 @@ def read_manifests(names: list[str]) -> list[workflows_pb2.ManifestFile]:
     """Reads manifest files, and packs the files that their documents name.
 
     Raises:
-        CommandError: a file cannot be read, or such a file cannot be packed; the details name every problem of all.
+        CommandError: a file cannot be read or packed; the details name every problem of all files.
     """
     return manifest_messages(read_texts(names))
 
 
 def manifest_messages(texts: Sequence[ManifestText]) -> list[workflows_pb2.ManifestFile]:
-    """Returns texts of manifests as they are sent, with the code that was packed for them.
+    """Returns manifests as messages, with the code packed for them.
 
     Raises:
         CommandError: code could not be packed, or all of it is too large for one call; the details name every problem.
@@ -50,7 +50,7 @@ def manifest_messages(texts: Sequence[ManifestText]) -> list[workflows_pb2.Manif
 
 
 def read_texts(names: list[str]) -> list[ManifestText]:
-    """Reads manifest files, and packs what can be read.
+    """Reads manifest files, and packs the files that they name.
 
     Raises:
         CommandError: a manifest file cannot be read; the details name every one, and every problem of the others.
@@ -69,7 +69,7 @@ def read_texts(names: list[str]) -> list[ManifestText]:
         except _TooLargeError:
             problems.append((shown, f"must have at most {_BOUNDS.most:,} bytes, with the files that it names"))
     if problems:
-        # What the other files lack may be in one that cannot be read.
+        # Documents that the other files lack may be in an unreadable one.
         found = check_texts(texts, complete=False).problems if texts else ()
         raise refused([*problems, *found])
     return texts
@@ -88,7 +88,7 @@ def check_texts(texts: Iterable[ManifestText], *, complete: bool) -> LoadedManif
 
 
 def refused(problems: Iterable[tuple[str, str]]) -> CommandError:
-    """Returns the failure of a command whose manifests have these problems."""
+    """Returns the failure of a command whose manifests have `problems`."""
     details = [{"name": place, "reason": reason} for place, reason in problems]
     return CommandError("The manifests are not valid.", code="invalid_request", details=details)
 

@@ -1,4 +1,4 @@
-"""Finds the documents that a workflow needs in other files of the folder that its own file is in."""
+"""Finds the documents that a workflow needs in other files of its folder."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from deploy.client.manifests import manifest_messages
 from deploy.client.packing import pack
 from workflow_api.v1 import workflows_pb2
 
-# Without libyaml, PyYAML reads the same more slowly.
+# Without libyaml, PyYAML reads more slowly.
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SUFFIXES: Final = frozenset({".yaml", ".yml"})
 _MOST_FILES: Final = 200
@@ -24,14 +24,14 @@ Reference = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Nearby:
-    """Documents of other files: what was found, and where."""
+    """Documents found in other files, and their places."""
 
     files: list[workflows_pb2.ManifestFile]
     places: list[tuple[Reference, str]]
 
 
 def named_documents(kind: str, files: Sequence[workflows_pb2.ManifestFile]) -> dict[str, dict[str, Any]]:
-    """Returns the documents of one kind in files by name, in order; what cannot be read is left to the service."""
+    """Returns the documents of one kind in files by name, in order; the service reports unreadable ones."""
     return {
         name: document
         for file in files
@@ -41,7 +41,7 @@ def named_documents(kind: str, files: Sequence[workflows_pb2.ManifestFile]) -> d
 
 
 def nearby_manifests(files: Sequence[workflows_pb2.ManifestFile]) -> Nearby:
-    """Returns the documents that workflows and what they need refer to, and that `files` lack, from the same folders.
+    """Returns documents from the folders of `files` that these refer to, directly or not, and lack.
 
     A document keeps its line numbers, so that its problems are named where they are, and has the files that it names.
 
@@ -61,7 +61,7 @@ def nearby_manifests(files: Sequence[workflows_pb2.ManifestFile]) -> Nearby:
         try:
             text = path.read_bytes().decode()
         except (OSError, UnicodeDecodeError):
-            # A file that is no manifest is none of ours.
+            # Files that are no manifests are skipped.
             continue
         lines = text.splitlines(keepends=True)
         for reference, _, first, last in _documents(text):
@@ -74,7 +74,7 @@ def nearby_manifests(files: Sequence[workflows_pb2.ManifestFile]) -> Nearby:
 
 
 def _references(document: Any) -> Iterator[Reference]:
-    """Yields what a workflow refers to by name; its shape is not checked yet."""
+    """Yields the references of a document, whose shape is not checked yet."""
     if document.get("kind") != "Workflow":
         return
     for step in _dicts(document.get("steps")):
@@ -99,7 +99,7 @@ def _dicts(value: object) -> list[dict[str, Any]]:
 
 def _documents(text: str) -> Iterator[tuple[Reference, dict[str, Any], int, int]]:
     """Yields reference, value and lines of each document that has a kind and a name."""
-    # As the service reads it.
+    # Read document by document, as the service reads manifests.
     loader = _Loader(text)
     try:
         while loader.check_node():
@@ -110,14 +110,14 @@ def _documents(text: str) -> Iterator[tuple[Reference, dict[str, Any], int, int]
             if isinstance(value, dict) and isinstance(value.get("kind"), str) and isinstance(value.get("name"), str):
                 yield (value["kind"], value["name"]), value, node.start_mark.line, node.end_mark.line + 1
     except (yaml.YAMLError, ValueError, RecursionError):
-        # The service says what is wrong with it, and where.
+        # The service reports the problem, with its line.
         return
     finally:
         loader.dispose()
 
 
 def manifests_beside(own: set[Path]) -> list[Path]:
-    """Returns the other YAML files in the folders of some, in order; at most 200, and none that is very large."""
+    """Returns the other YAML files in the folders of `own`, in order; at most 200, without very large ones."""
     beside = sorted(
         path
         for folder in {path.parent for path in own}

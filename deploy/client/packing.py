@@ -1,4 +1,4 @@
-"""Packs what the documents of a manifest name: files and folders below the manifest's own folder."""
+"""Packs files and folders that the documents of a manifest name, below the manifest's own folder."""
 
 import os
 import stat
@@ -24,7 +24,7 @@ class _Unreadable(Exception):  # noqa: N818 - it carries reasons for a person
 
 
 def pack(folder: Path, text: str) -> Attachments:
-    """Returns the files that the documents of a manifest name, whose text and folder these are.
+    """Returns the files that the documents of a manifest `text` in `folder` name.
 
     Left out of a folder are `__pycache__`, compiled modules, and names that begin with a dot. A symbolic link is
     refused, wherever it leads.
@@ -42,7 +42,7 @@ def pack(folder: Path, text: str) -> Attachments:
 
 
 def files_below(folder: Path) -> Iterator[str]:
-    """Yields the paths of the files in a folder, without what `pack` leaves out; what cannot be read has none."""
+    """Yields the paths of the files in a folder that `pack` includes; unreadable folders have none."""
     yield from _below(folder, ".", [])
 
 
@@ -82,7 +82,7 @@ def _tree(folder: Path, path: str) -> dict[str, bytes]:
 
 
 def _below(folder: Path, path: str, problems: list[str]) -> Iterator[str]:
-    """Yields the paths of everything in a folder that is no folder itself, in order."""
+    """Yields the paths of all entries below a folder that are no folders, in order."""
     try:
         names = sorted(entry.name for entry in (folder / path).iterdir())
     except OSError as error:

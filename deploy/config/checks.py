@@ -20,7 +20,7 @@ _LOGGERS: Final = [each.logger for each in (REQUEST, CONSOLE_REQUEST, CALL, RUN,
 
 
 def client_address(value: str) -> str:
-    """Reads how the caller's address is determined (contract 8.9)."""
+    """Reads the method by which the caller's address is determined (contract 8.9)."""
     viewer_header(value)
     return value
 
@@ -87,7 +87,7 @@ def http_url(value: str) -> str:
 
 
 def issuer(value: str) -> str:
-    """Reads the issuer of an identity provider, which is compared as it is written."""
+    """Reads the issuer of an identity provider, which is compared literally."""
     if re.fullmatch(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?(?:/[!-~]*)?", value):
         return value
     if not re.fullmatch(r"https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/%+-]*)?", value):
@@ -96,7 +96,7 @@ def issuer(value: str) -> str:
 
 
 def role_mapping(value: str) -> dict[str, str]:
-    """Reads comma-separated `value=role`; whether there are such roles is for the rules between settings.
+    """Reads comma-separated `value=role`; `contradictions` checks the roles.
 
     As in CSV, a value with commas, such as a distinguished name of a directory, stands in quotes.
     """
@@ -174,7 +174,7 @@ def between(least: float, most: float) -> Callable[[float], float]:
 
 
 def one_edge(number: int) -> int:
-    """Accepts what says that a command runs one edge; several of a machine are several commands."""
+    """Accepts only 1, because a command runs one edge; a machine runs several edges by several commands."""
     if number not in {0, 1}:
         raise ValueError(
             "must be 0 or 1, or left out: several edges of one machine are several `workflow-api edge` behind a load "
@@ -202,7 +202,7 @@ def model_provider(name: str, value: object) -> ModelProvider:
 
 
 def identity(name: str, value: object) -> tuple[str, ...]:
-    """Reads what callers with a certificate of that name may call; the backend checks the names of the grants."""
+    """Reads the grants of callers with a certificate of that name; the backend checks the names of the grants."""
     if not re.fullmatch(r"dns:[a-z0-9._*-]{1,253}|uri:[!-~]{1,2048}", name):
         raise ValueError("must be named dns:<name in lower case> or uri:<URI>, as the certificate's alternative name")
     if not isinstance(value, list) or not all(isinstance(given, str) for given in value):

@@ -130,7 +130,7 @@ def redis_url(value: str) -> str:
 
 
 def redis_secret_name(setting: str) -> str | None:
-    """Returns the name of the secret that a setting refers to, None where it refers to none."""
+    """Returns the name of the secret that a setting refers to, else None."""
     named = _SECRET.fullmatch(setting)
     return named[1] if named else None
 
@@ -154,7 +154,7 @@ def redis_address(setting: str, secrets: Secrets) -> str:
 
 
 def _holds_password(url: str) -> bool | None:
-    """Returns whether a database address holds a password; None where it is no such address."""
+    """Returns whether a database address holds a password; None if it is no such address."""
     readable = re.fullmatch(r"[!-~]+", url) and not _BROKEN_ESCAPE.search(url)
     found = _DATABASE.fullmatch(url) if readable else None
     if found is None:

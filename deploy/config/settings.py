@@ -69,7 +69,7 @@ _STEP_DATA: Final = StepDataLimits()
 _PACKAGES: Final = PackageSettings()
 _OIDC: Final = IdentityProvider(issuer="", client_id="", client_secret="", roles={})
 
-# In the body of a class, a field hides a function of its name from later fields: call those by their module.
+# In a class body, a field hides a function of its name from later fields, so such functions are called by module.
 CHECK: Final = "check"
 """Key of a field's metadata: a function that returns the value to keep, or raises ValueError with what is allowed."""
 
@@ -91,13 +91,13 @@ class ServerTls:
 
     @property
     def given(self) -> bool:
-        """Returns whether any of it is set; settings that were read have all of it or nothing."""
+        """Returns whether any field is set; settings that were read have all fields or none."""
         return any((self.certificate, self.key, self.key_password, self.ca))
 
 
 @dataclass(frozen=True, slots=True)
 class ClientTls(ServerTls):
-    """Certificate of a client, and the name that the backend's certificate must have if not the address's."""
+    """Certificate of a client, and the name in the backend's certificate if it is not the address's."""
 
     server_name: str | None = field(default=None, metadata={CHECK: host_name})
 
@@ -127,7 +127,7 @@ class EdgeSection:
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """All parts started by one command."""
+    """Settings of `serve`, which starts all parts."""
 
     edges: int = field(default=0, metadata={CHECK: one_edge})
 
@@ -166,7 +166,7 @@ class Admin:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSection:
-    """Execution of runs."""
+    """Limits and layers of the execution of runs."""
 
     sandbox: Literal["auto", "bwrap", "landlock", "none"] = field(
         default=_BACKEND.sandbox, metadata={CHECK: one_of("auto", "bwrap", "landlock", "none")}
@@ -241,7 +241,7 @@ class Webhooks:
 
 @dataclass(frozen=True, slots=True)
 class Oidc:
-    """The identity provider that people may sign in to the console with."""
+    """The identity provider by which people may sign in to the console."""
 
     issuer: str | None = field(default=None, metadata={CHECK: checks.issuer})
     client_id: str | None = field(default=None, metadata={CHECK: text(256)})
@@ -329,7 +329,7 @@ def edge_settings(settings: Settings) -> EdgeSettings:
     return EdgeSettings(
         host=edge.http.host,
         port=edge.http.port,
-        # The settings of an edge alone may name none, and the default may not be the backend's.
+        # The settings of an edge alone may name no limit, and the default may differ from the backend's.
         deployment_id="" if settings.deployment_id == _BACKEND.deployment_id else settings.deployment_id,
         key_metrics=settings.metrics.keys_and_workflows,
         **same,
@@ -351,7 +351,7 @@ def console_settings(settings: Settings, listen: Address) -> ConsoleSettings:
 
 
 def _api_url(edge: EdgeSection) -> str:
-    """Returns where callers reach the HTTP API: its domain, or the address that it listens on where it has none."""
+    """Returns the URL of the HTTP API for callers: its domain, or without one the address that it listens on."""
     return f"http://{edge.http}" if edge.app_domain == NO_DOMAIN else f"https://{edge.app_domain}"
 
 
@@ -360,7 +360,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
     runtime = settings.runtime
     environment = dict(os.environ)
     return BackendSettings(
-        # Absolute, as steps run in another working directory.
+        # Absolute, because steps run in another working directory.
         data=data.absolute(),
         database=resolve_database_url(settings.backend.database, environment),
         database_connections=settings.backend.database_connections,
@@ -396,7 +396,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
 
 
 def identity_provider(oidc: Oidc) -> IdentityProvider | None:
-    """Returns the provider that people may sign in with, None where the settings name none."""
+    """Returns the identity provider by which people may sign in, None if the settings name none."""
     if oidc.issuer is None or oidc.client_id is None or oidc.client_secret is None or oidc.roles is None:
         return None
     given = {name: getattr(oidc, name) for name in Oidc.__slots__}

@@ -1,6 +1,6 @@
 """Reads the settings from a TOML file, the environment and the command line, and checks them against each other.
 
-Each source overrides the ones before.
+Each source overrides the sources named before it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ NEEDS_TLS: Final = "must be on this machine (127.0.0.1:9090, unix:/path) where n
 
 
 def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yields the name of each setting that contradicts the others, and what it must be."""
+    """Yields the name of each setting that contradicts others, and the requirement."""
     for provider, model in settings.models.items():
         if model.api_key is not None and model.api_key not in settings.secrets:
             # The value is not quoted: it may be the key itself.
@@ -68,7 +68,7 @@ def _oidc_contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
         # The value is not quoted: it may be the secret itself.
         yield "oidc.client_secret", "must be a name that [secrets] holds"
     if oidc.roles is not None:
-        # Its messages are imported for this setting only.
+        # Imported only for this setting.
         from contract.roles import ROLE_NAMES
 
         known = tuple(ROLE_NAMES.values())
@@ -96,8 +96,8 @@ def _tls_contradictions(name: str, tls: ServerTls) -> Iterator[tuple[str, str]]:
 PREFIX: Final = "WORKFLOW_API_"
 CONFIG_VARIABLE: Final = "WORKFLOW_API_CONFIG"
 
-# Variables with our prefix that are no settings: the settings file, the backend of administrators, the Python client's,
-# and those of tests.
+# Variables with the prefix that are no settings: of the settings file, administrators' backend, Python client and
+# tests.
 _CLIENT: Final = frozenset({"WORKFLOW_API_URL", "WORKFLOW_API_KEY", "WORKFLOW_API_EXTERNAL_ID"})
 _RESERVED: Final = frozenset({CONFIG_VARIABLE, "WORKFLOW_API_GRPC", *_CLIENT})
 _RESERVED_PREFIX: Final = "WORKFLOW_API_TEST_"
@@ -120,7 +120,7 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """Its environment variable."""
+        """The setting's environment variable."""
         return PREFIX + self.name.upper().replace(".", "_")
 
     def read(self, value: object) -> object:

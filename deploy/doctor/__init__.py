@@ -1,1 +1,1 @@
-"""Checks of what a part of the service needs: settings, files, database, objects and the other parts. No change."""
+"""Checks of the requirements of a part: settings, files, database, objects and other parts; changes nothing."""

@@ -1,4 +1,4 @@
-"""Certificates of the part: key, dates, issuer, names, and who may read the key."""
+"""Checks of the part's certificates: key, dates, issuer, names, and readers of the key."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from deploy.doctor.files import private_file
 from deploy.transport.certificates import CertificateError, CertificateFiles
 
 _LATE_PART: Final = 5
-"""A certificate is renewed when a fifth of its time is left, where that is less than two weeks."""
+"""Divisor: a certificate should be renewed once a fifth of its lifetime is left, if that is under two weeks."""
 
 
 def check_certificates(examined: Examined) -> Iterator[Finding]:
@@ -32,7 +32,7 @@ def check_certificates(examined: Examined) -> Iterator[Finding]:
     for name, tls in given.items():
         yield from _checked(name, tls, examined.settings)
     admin = examined.settings.admin.backend_tls
-    # Other machines need not have the files of administrators, and no part needs them.
+    # Files of administrators may be on another machine, and no part needs them.
     if admin.key is not None and os.access(admin.key, os.R_OK):
         for check in _checked("admin.backend_tls", admin, examined.settings):
             yield replace(check, outcome=Outcome.WARNING) if check.outcome is Outcome.FAILED else check

@@ -12,7 +12,7 @@ from deploy.config.addresses import BackendAddress
 from deploy.config.settings import Settings
 
 FAR_SECONDS: Final = 3.0
-"""Difference of clocks that is reported; an answer's way and the whole seconds of some protocols are within it."""
+"""Difference of clocks that is reported; more than the delay of an answer and protocols' whole seconds."""
 
 _OF_ALL: Final = (
     "software.check_software",
@@ -63,7 +63,7 @@ class ServingPart(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding: what was looked at, what came of it, and in one sentence what to do."""
+    """Result of one check: its name, outcome and message, and in one sentence a remedy."""
 
     name: str
     outcome: Outcome
@@ -75,8 +75,8 @@ class Finding:
 class Examined:
     """Subject of an examination: a part with its settings, data folder and variables.
 
-    `write_probe` allows to write what is removed again, `every_object` to look up each object; `named_backend` is where
-    administrators reach the backend, if that is said apart from the settings.
+    `write_probe` allows writes that are removed again, `every_object` asks to look up each object; `named_backend` is
+    the backend's address for administrators, if given apart from the settings.
     """
 
     part: ServingPart
@@ -89,22 +89,22 @@ class Examined:
 
 
 def ok(name: str, message: str) -> Finding:
-    """Returns a check that found all in order."""
+    """Returns a finding that all is in order."""
     return Finding(name, Outcome.OK, message)
 
 
 def warning(name: str, message: str, remedy: str) -> Finding:
-    """Returns a check that found what should be looked at."""
+    """Returns a finding that needs attention."""
     return Finding(name, Outcome.WARNING, message, remedy)
 
 
 def failed(name: str, message: str, remedy: str) -> Finding:
-    """Returns a check that found what keeps the part from its work."""
+    """Returns a finding of a fault that keeps the part from its work."""
     return Finding(name, Outcome.FAILED, message, remedy)
 
 
 def not_applicable(name: str, message: str) -> Finding:
-    """Returns a check that has nothing to look at here."""
+    """Returns a finding that the check does not apply here."""
     return Finding(name, Outcome.NOT_APPLICABLE, message)
 
 
@@ -125,7 +125,7 @@ Checks = Callable[[Examined], Iterator[Finding]]
 
 
 def examine(examined: Examined) -> Iterator[Finding]:
-    """Yields what the checks of a part find, in an order from the settings outwards."""
+    """Yields the findings of a part's checks, from the settings outwards."""
     database = (
         "sqlite_file.check_sqlite" if examined.settings.backend.database is None else "postgresql.check_postgresql"
     )
@@ -133,7 +133,7 @@ def examine(examined: Examined) -> Iterator[Finding]:
     for name in (*_OF_ALL, *of_data, *_OF_OTHERS):
         module, _, function = name.partition(".")
         try:
-            # Imported here, so that what one check needs keeps no other from running.
+            # Imported here, so that a missing module of one check stops no other.
             checks: Checks = getattr(import_module(f"deploy.doctor.{module}"), function)
             yield from checks(examined)
         except OSError as error:

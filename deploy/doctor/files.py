@@ -1,4 +1,4 @@
-"""The data folder, room on disks, files with secrets, and the limit of open files."""
+"""Checks of the data folder, free space on disks, files with secrets, and the limit of open files."""
 
 import os
 import resource
@@ -23,7 +23,7 @@ _GIGABYTE: Final = 10**9
 
 
 def read_only(name: str, folder: Path) -> Finding | None:
-    """Returns the finding about a folder whose file system takes no change, of anybody; None for any other."""
+    """Returns the finding about a folder on a read-only file system; None for any other folder."""
     if not os.statvfs(folder).f_flag & os.ST_RDONLY:
         return None
     return failed(
@@ -35,7 +35,7 @@ def read_only(name: str, folder: Path) -> Finding | None:
 
 
 def to_make(name: str, folder: Path, option: str) -> Finding:
-    """Judges whether the first start can make a folder that is not there; `option` names another one."""
+    """Checks whether the first start can make a missing folder; `option` is the option that names another folder."""
     present = next(path for path in folder.absolute().parents if path.exists())
     if not present.is_dir():
         return failed(name, f"{folder} cannot be made: {present} is no folder.", f"Name another one by {option}.")
@@ -80,7 +80,7 @@ def check_data_folder(examined: Examined) -> Iterator[Finding]:
 
 
 def check_disks(examined: Examined) -> Iterator[Finding]:
-    """Checks room and free inodes of every file system that the part writes to."""
+    """Checks free space and inodes of every file system that the part writes to."""
     settings = examined.settings
     folders = {"data folder": examined.data, "temporary files": Path(tempfile.gettempdir())}
     if settings.objects.store == "folder" and settings.objects.folder is not None:
@@ -93,7 +93,7 @@ def check_disks(examined: Examined) -> Iterator[Finding]:
 
 
 def check_secret_files(examined: Examined) -> Iterator[Finding]:
-    """Checks files that hold secrets: whether they can be read, and by whom. No value is kept or shown."""
+    """Checks files that hold secrets: their readability and their readers. No value is kept or shown."""
     name = "secrets"
     found = dict(_secret_places(examined))
     if not found:
@@ -123,7 +123,7 @@ def check_open_files(examined: Examined) -> Iterator[Finding]:
 
 
 def private_file(name: str, setting: str, path: Path) -> Iterator[Finding]:
-    """Yields what is wrong with a file that only the service may read."""
+    """Yields the problems of a file that only the service may read."""
     try:
         mode = path.stat().st_mode
         with path.open("rb") as file:
@@ -143,7 +143,7 @@ def private_file(name: str, setting: str, path: Path) -> Iterator[Finding]:
 
 
 def _owner(path: Path) -> int | None:
-    """Returns the user id that a file belongs to; None where it is gone, as a service removes files at any time."""
+    """Returns the user id of a file's owner; None if the file is gone, as a service removes files at any time."""
     try:
         return path.lstat().st_uid
     except FileNotFoundError:
@@ -151,7 +151,7 @@ def _owner(path: Path) -> int | None:
 
 
 def _locked(data: Path) -> bool:
-    """Returns whether a process holds the lock of a data folder, without trying it, as a service may start now."""
+    """Returns whether a data folder is locked, without taking the lock, because a service may be starting."""
     try:
         inode = (data / LOCK_FILE).stat().st_ino
         locks = Path("/proc/locks").read_text(encoding="ascii")
@@ -162,7 +162,7 @@ def _locked(data: Path) -> bool:
 
 def _writes(name: str, folder: Path) -> Finding:
     try:
-        # It has no name, or loses it at once.
+        # The file has no name, or loses it at once.
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"1")
             file.flush()
@@ -203,7 +203,7 @@ def _secret_places(examined: Examined) -> Iterator[tuple[str, str]]:
         given["packages.index_url"] = settings.packages.index_url
         given["packages.extra_index_url"] = settings.packages.extra_index_url
     else:
-        # Other machines need not have the files of these.
+        # Files of these settings need not be on every machine.
         used = {name: where for name, where in used.items() if name == redis_secret_name(redis or "")}
     given |= {f"secrets.{name}": where for name, where in used.items()}
     for setting, where in given.items():

@@ -1,4 +1,4 @@
-"""The identity provider that people sign in to the console with: its description and its keys."""
+"""Check of the identity provider for the console: its discovery document and its keys."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -12,7 +12,7 @@ _NAME: Final = "sign-in"
 
 
 def check_identity_provider(examined: Examined) -> Iterator[Finding]:
-    """Reads what a sign-in reads, but for a person's token; a backend calls the provider, not the console."""
+    """Reads document and keys as a sign-in does. For backends, because they, not consoles, call the provider."""
     settings = identity_provider(examined.settings.oidc)
     if settings is None or examined.part not in {ServingPart.SERVE, ServingPart.BACKEND}:
         return

@@ -1,4 +1,4 @@
-"""Every object of an output that the database names, looked up in the store: `workflow-api doctor --objects`."""
+"""Looks up every object of an output that the database names in the store: `workflow-api doctor --objects`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ _LISTED: Final = (
     "SELECT run_id, path, object_key, size_bytes FROM outputs "
     "WHERE (run_id, path) > ({0}, {0}) ORDER BY run_id, path LIMIT {0}"
 )
-"""With the placeholder of the database's driver."""
+"""The query of outputs, with the placeholder of the database's driver."""
 
 _NAME: Final = "lost objects"
 _THREADS: Final = 16
@@ -55,7 +55,7 @@ def paged_outputs(examined: Examined) -> Iterator[OutputObject]:
 
 
 def output_rows(examined: Examined, statement: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yields the rows of a query as they arrive; none where the embedded database is not there yet.
+    """Yields the rows of a query as they arrive; none if the embedded database does not exist yet.
 
     Raises:
         ImportError, SecretError, sqlite3.Error, psycopg.Error: the database cannot be read.
@@ -77,7 +77,7 @@ def output_rows(examined: Examined, statement: str, values: Sequence[Any] = ()) 
 
 
 def check_lost_objects(examined: Examined) -> Iterator[Finding]:
-    """Checks that every object is there in its size, one listing a run; only where `every_object` asks for it."""
+    """Checks that every object exists with its size, by one listing a run; only if `every_object` asks for it."""
     if not examined.every_object:
         return
     looked_at, lost = 0, dict[str, str]()
@@ -89,7 +89,7 @@ def check_lost_objects(examined: Examined) -> Iterator[Finding]:
             if len(shown) < _MOST_SHOWN:
                 shown[named.object_key] = named
     if lost:
-        # An erasure may have removed some meanwhile, rows first.
+        # An erasure may have removed objects meanwhile, rows first.
         lost = {named.object_key: lost[named.object_key] for named in _named(examined) if named.object_key in lost}
     for key, named in shown.items():
         if key in lost:
@@ -117,7 +117,7 @@ def _named(examined: Examined) -> Iterator[OutputObject]:
 
 
 def _listing(examined: Examined) -> Callable[[str], dict[str, int]]:
-    """Returns what lists the sizes of the objects of a run, and changes nothing in the store."""
+    """Returns a function that lists the sizes of a run's objects, and changes nothing in the store."""
     settings = examined.settings.objects
     if settings.store == "folder":
         folder = settings.folder or examined.data / "objects"

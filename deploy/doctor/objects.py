@@ -1,4 +1,4 @@
-"""The object store: whether it can be used, and whether its own rules fit to those of the service."""
+"""Checks of the object store: access, and its own rules against those of the service."""
 
 import os
 import sqlite3
@@ -55,7 +55,7 @@ def check_objects(examined: Examined) -> Iterator[Finding]:
 
 
 def check_folder(examined: Examined) -> Iterator[Finding]:
-    """Checks the folder that the settings name, or that below the data folder."""
+    """Checks the folder of objects, by default below the data folder."""
     given = examined.settings.objects.folder
     folder = given or examined.data / "objects"
     if _lost(examined, folder):
@@ -118,7 +118,7 @@ def _code(error: Exception) -> str:
 
 
 def _answer(client: "S3Client", operation: str, bucket: str) -> dict[str, Any]:
-    """Returns what the bucket is set to; empty where it is not set, or may not be asked."""
+    """Returns a configuration of the bucket; empty if it is not set, or may not be read."""
     from botocore.exceptions import ClientError
 
     try:
@@ -128,7 +128,7 @@ def _answer(client: "S3Client", operation: str, bucket: str) -> dict[str, Any]:
 
 
 def _removes(rule: dict[str, Any], ours: str) -> bool:
-    """Returns whether a lifecycle rule expires current objects below our prefix."""
+    """Returns whether a lifecycle rule expires current objects below the service's prefix."""
     given = rule.get("Filter") or {}
     theirs = str(given.get("Prefix") or given.get("And", {}).get("Prefix") or rule.get("Prefix") or "")
     expires = {"Days", "Date"} & set(rule.get("Expiration") or {})
@@ -149,16 +149,16 @@ def _probe(examined: Examined) -> Finding:
 
 
 def _lost(examined: Examined, folder: Path) -> bool:
-    """Returns whether rows name objects and none of those that are looked at is there."""
+    """Returns whether rows name objects, and none of a sample exists."""
     named = _named(examined)
     if not named or any((folder / key).exists() for key in named):
         return False
-    # An erasure may have removed them meanwhile, rows first.
+    # An erasure may have removed the objects meanwhile, rows first.
     return bool(named & _named(examined))
 
 
 def _named(examined: Examined) -> set[str]:
-    """Returns some keys that rows name; none where the database cannot be read, which its own check says."""
+    """Returns some keys that rows name; none if the database cannot be read, which its own check reports."""
     with suppress(ImportError, SecretError, sqlite3.Error):
         if examined.settings.backend.database is None:
             return {str(key) for (key,) in output_rows(examined, _NAMED)}

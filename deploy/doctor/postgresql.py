@@ -1,4 +1,4 @@
-"""PostgreSQL: whether it can be reached and takes the connections of this part."""
+"""Checks of PostgreSQL: that it can be reached and allows the connections of this part."""
 
 import socket
 import ssl
@@ -29,7 +29,7 @@ from deploy.doctor.software import needed_parts, schema_check
 
 _CONNECT_SECONDS: Final = 5
 _OF_NOTIFICATIONS: Final = 3
-"""Connections beside `backend.database_connections`: two for announcements, one that looks for blocking sessions."""
+"""Connections besides `backend.database_connections`: two for announcements, one that ends blocking sessions."""
 _OF_DBOS: Final = 20
 """Connections of a worker for DBOS."""
 _RESERVED: Final = """
@@ -42,13 +42,15 @@ SELECT count(*), count(*) FILTER (WHERE (each.usesysid, each.datid) = (ours.uses
 FROM pg_stat_activity AS each, (SELECT * FROM pg_stat_activity WHERE pid = pg_backend_pid()) AS ours
 WHERE each.pid <> ours.pid
     AND coalesce(each.backend_type = 'client backend', each.usesysid IS NOT NULL AND each.datid IS NOT NULL)"""
-"""Connections of clients, and those among them from this machine as the service. The kind of other roles' connections
-is hidden from a role without rights on statistics."""
+"""Query of the number of clients' connections, and of those from this machine as the service.
+
+The kind of other roles' connections is hidden from a role without rights on statistics.
+"""
 
 _NAME: Final = "database certificate"
 _SECONDS: Final = 5.0
 _PORT: Final = "5432"
-# A request for TLS: the length of the message, and the number that stands for it.
+# A request for TLS: the length of the message, and its code.
 _START_TLS: Final = struct.pack("!ii", 8, 80877103)
 _ACCEPTED: Final = b"S"
 _VERIFYING: Final = frozenset({"verify-ca", "verify-full"})
@@ -59,7 +61,7 @@ def check_postgresql(examined: Examined) -> Iterator[Finding]:
     try:
         import psycopg
     except ImportError:
-        # The check of software says so.
+        # The check of software reports a missing driver.
         yield not_applicable("database", "The driver of PostgreSQL is not installed.")
         return
     try:
@@ -82,7 +84,7 @@ def check_postgresql(examined: Examined) -> Iterator[Finding]:
 
 
 def check_server_certificate(url: str) -> Iterator[Finding]:
-    """Judges the dates of each server's certificate; nothing where a server has none or is not reached by TLS."""
+    """Checks the dates of each server's certificate; no finding for servers without one or not reached by TLS."""
     from psycopg.conninfo import conninfo_to_dict
 
     given = {name: str(value) for name, value in conninfo_to_dict(url).items()}
@@ -93,7 +95,7 @@ def check_server_certificate(url: str) -> Iterator[Finding]:
         if not host or host.startswith(("/", "@")):
             continue
         port = ports[number if len(ports) > 1 else 0]
-        # Whether it can be reached at all is reported by the check of the database.
+        # The check of the database reports a server that cannot be reached.
         with suppress(OSError, ValueError):
             certificate = _presented(host, int(port or _PORT))
             if certificate is not None:
@@ -137,7 +139,7 @@ def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Ex
 
 
 def _rows(connection: "psycopg.Connection[tuple[object, ...]]", query: str) -> Iterator[tuple[object, ...]]:  # type: ignore[name-defined]  # noqa: F821 - as above
-    """Yields the rows of a query as they come: there may be many, each of them long."""
+    """Yields the rows of a query as they arrive, because there may be many long ones."""
     with connection.transaction(), connection.cursor("doctor") as cursor:
         yield from cursor.execute(query)
 
@@ -149,7 +151,7 @@ def _connections(examined: Examined) -> int:
 
 
 def _presented(host: str, port: int) -> x509.Certificate | None:
-    # It is looked at and not trusted: nothing is sent.
+    # The certificate is only examined, not trusted, and nothing is sent.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection((host, port), timeout=_SECONDS) as plain:

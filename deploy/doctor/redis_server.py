@@ -1,4 +1,4 @@
-"""Redis, in which edges count together."""
+"""Check of Redis, in which edges share their counts for rate limits."""
 
 from collections.abc import Iterator
 from contextlib import closing

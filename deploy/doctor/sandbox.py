@@ -1,4 +1,4 @@
-"""Checks of what executes steps: the engine, and the isolation layer, tried as a start tries it."""
+"""Checks of the engine, and of the isolation layer, which is tried out as at a start."""
 
 from collections.abc import Iterator
 from typing import Final

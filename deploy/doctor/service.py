@@ -1,4 +1,4 @@
-"""The running service: whether its parts answer, their releases, and what it finds itself."""
+"""Checks of the running service: that its parts answer, their releases, and its own health findings."""
 
 import http.client
 import json
@@ -48,7 +48,7 @@ def check_backends(examined: Examined) -> Iterator[Finding]:
 
 
 def check_service(examined: Examined) -> Iterator[Finding]:
-    """Asks a running backend, as an administrator, for what it finds itself, and for the releases of all parts."""
+    """Asks a running backend, as an administrator, for its health findings and the releases of all parts."""
     settings = examined.settings
     address = _administered(examined)
     if address is None:
@@ -79,7 +79,7 @@ def check_service(examined: Examined) -> Iterator[Finding]:
 
 
 def check_edge(examined: Examined) -> Iterator[Finding]:
-    """Calls the health route of an edge that runs here."""
+    """Calls the health route of an edge on this machine."""
     where = examined.settings.edge.http
     if examined.part not in {ServingPart.SERVE, ServingPart.EDGE}:
         return
@@ -129,7 +129,7 @@ def _refused(address: GrpcAddress, error: grpc.RpcError, name: str) -> Finding:
             f"The backend at {address} cannot be reached: {said}.",
             f"Start it, or look at {name}, {name}_tls.ca, {name}_tls.server_name and the backend's own certificate.",
         )
-    # It has a certificate that the other side accepts, and may call something else.
+    # The other side accepts the certificate, whose grants lack this RPC.
     return ok("backend", f"The backend at {address} answers.")
 
 
@@ -138,7 +138,7 @@ def _each(address: BackendAddress) -> tuple[GrpcAddress, ...]:
 
 
 def _administered(examined: Examined) -> GrpcAddress | None:
-    """Returns the address of the backend that is asked for its findings; None where that is another machine's."""
+    """Returns the address of the backend to ask for its findings; None if it is another machine's."""
     settings = examined.settings
     if examined.named_backend is not None:
         return _each(examined.named_backend)[0]

@@ -1,4 +1,4 @@
-"""Versions of installed packages, the schema of a database, and optional parts that settings and definitions need."""
+"""Checks of package versions, the database's schema, and optional parts that settings and definitions need."""
 
 import importlib.util
 import json
@@ -21,7 +21,7 @@ Judge = Callable[[str, str, str], Finding]
 
 _PACKAGE: Final = "workflow-api"
 PINS: Final = Path(__file__).parents[2] / "requirements" / "image.txt"
-"""Pins of all optional parts, where the service runs from a checkout."""
+"""Pins of all optional parts, if the service runs from a checkout."""
 
 
 def check_software(examined: Examined) -> Iterator[Finding]:
@@ -45,7 +45,7 @@ def check_software(examined: Examined) -> Iterator[Finding]:
 
 
 def optional_part(part: OptionalPart, what: str, judge: Judge = failed) -> Finding:
-    """Checks an optional part that something needs."""
+    """Checks an optional part; `what` names its user."""
     if not part.installed:
         return judge(
             "optional parts",
@@ -56,7 +56,7 @@ def optional_part(part: OptionalPart, what: str, judge: Judge = failed) -> Findi
 
 
 def _installs(part: OptionalPart) -> str:
-    """Returns the remedy for a missing part, with the pins of this release where there is a file of them."""
+    """Returns the remedy for a missing part, with the pins of this release if there is a file of them."""
     if importlib.util.find_spec("pip") is None:
         return (
             f"Use an image that was built with REQUIREMENTS=image, or run with another environment's pip: "
@@ -134,7 +134,7 @@ def _searches(workflow: Definition) -> bool:
 
 
 def _model(workflow: Definition) -> str | None:
-    # A version that was stored before there were models has no such field.
+    # Versions stored by releases without models have no such field.
     model: str | None = workflow["pii_policy"].get("model") if _searches(workflow) else None
     return model
 
@@ -150,11 +150,11 @@ _NEEDS: Final = (
     _Need(LLM, _AGENTS, lambda agent: bool(agent["type"] == "llm"), "agents of type llm"),
     _Need(GRAPHS, _WORKFLOWS, lambda workflow: bool(workflow["publish"]), "active workflows that publish to a graph"),
 )
-"""Parts without which a workflow is not ready, its steps fail, or something is not done for its runs."""
+"""Parts without which a workflow is not ready, its steps fail, or its files are withheld."""
 
 
 def needed_parts(rows: Rows) -> Iterator[Finding]:
-    """Checks the optional parts that active workflows and agents need; each finding names one that does."""
+    """Checks the optional parts that active workflows and agents need; each finding names one of these."""
     first: dict[_Need, str] = {}
     for query in dict.fromkeys(need.query for need in _NEEDS):
         for name, text in rows(query):

@@ -1,4 +1,4 @@
-"""The embedded database: its pages, schema and log, read beside the service that uses it."""
+"""Checks of the embedded database: pages, schema and log, read beside the service that uses it."""
 
 import sqlite3
 import time
@@ -38,7 +38,7 @@ def check_sqlite(examined: Examined) -> Iterator[Finding]:
 
 def open_beside_user(file: Path) -> sqlite3.Connection:
     """Opens the database for reading alone, whether or not a service uses it."""
-    # A file without a log has no user; then not even the log's index is made beside it.
+    # A file without a log is not in use, so it is opened without making even the log's index.
     return open_to_read(file, seconds=_LOCK_SECONDS, immutable=not file.with_name(f"{file.name}-wal").exists())
 
 

@@ -47,7 +47,7 @@ async def running_backend(
 ) -> AsyncIterator[tuple[Backend, GrpcAddress]]:
     """Runs the services and the runtime; yields the backend and its gRPC address.
 
-    `open_sandbox` hands a sandbox over that is chosen already.
+    `open_sandbox` returns a sandbox that was chosen earlier.
 
     Raises:
         CommandError: the data folder, the database, the bucket for objects, the sandbox, the certificate or the gRPC
@@ -84,9 +84,9 @@ async def running_worker(settings: Settings, data: Path, metrics: MetricsRegistr
     with metrics.registered(worker.measured):
         try:
             with startup_failures():
-                # What executes runs, before several threads would import it for their first ones.
+                # Imports the code that executes runs now, before several threads would import it for their first ones.
                 import_module("backend.runtime.execution.segment")
-                # In another thread: DBOS would run on the event loop of this one.
+                # In another thread, because DBOS would use the event loop of this one.
                 await asyncio.to_thread(worker.start)
             yield
         finally:

@@ -1,4 +1,4 @@
-"""A sandbox that is tried out while the rest of a command is still being imported."""
+"""Tries out a sandbox in a thread while a command is still importing modules."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,9 +10,9 @@ from backend.isolation.sandbox import Sandbox, choose_sandbox
 
 @contextmanager
 def early_sandbox(setting: str) -> Iterator[Callable[[], Sandbox]]:
-    """Chooses the sandbox in a thread, which mostly waits for processes; yields what waits for it and hands it over.
+    """Chooses the sandbox in a thread, which mostly waits for processes; yields a function that awaits and returns it.
 
-    Who takes it closes it. What is yielded raises as `choose_sandbox`.
+    The caller of the function closes the sandbox. The function raises as `choose_sandbox`.
     """
     taken = False
 

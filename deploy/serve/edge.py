@@ -41,7 +41,7 @@ async def running_edge(settings: Settings, channel: Channel, metrics: MetricsReg
     Yields the base address, such as `http://127.0.0.1:8080/api/v1`.
 
     Raises:
-        CommandError: the address cannot be bound, or that of Redis cannot be read; the message says why.
+        CommandError: the address cannot be bound, or Redis's address cannot be read; the message says why.
     """
     try:
         async with _rate_limiter(settings) as limiter:
@@ -65,7 +65,7 @@ async def running_edge(settings: Settings, channel: Channel, metrics: MetricsReg
 
 @asynccontextmanager
 async def _rate_limiter(settings: Settings) -> AsyncIterator[RateLimiter]:
-    """Yields the rate limiter: over Redis where `edge.redis_url` is set, else in memory."""
+    """Yields the rate limiter: over Redis if `edge.redis_url` is set, else in memory."""
     redis_url = settings.edge.redis_url
     if redis_url is None:
         yield LocalRateLimiter()

@@ -44,10 +44,8 @@ def serve_embedded(
 ) -> None:
     """Serves until SIGTERM or SIGINT; `on_ready` is called in a thread once every part answers.
 
-    `open_sandbox` hands a sandbox over that is chosen already.
-
-    The parts stop in the order that loses nothing that was acknowledged: the console and the edge first, then gRPC,
-    the runtime and the database.
+    `open_sandbox` returns a sandbox that was chosen earlier. The parts stop in an order that loses nothing
+    acknowledged: the console and the edge first, then gRPC, the runtime and the database.
     """
 
     async def serve(stop: asyncio.Event) -> None:
@@ -57,8 +55,8 @@ def serve_embedded(
             _optional_console(settings, backend, metrics) as console,
         ):
             await asyncio.to_thread(on_ready, Ready(base_address, grpc, data, metrics.url, console))
-            # The first run would import what executes it; before this service was ready that would have delayed it.
-            # Where it fails, as for want of file descriptors, the first run imports it after all.
+            # Imports the code that executes runs, so that the first run need not; earlier it would have delayed
+            # readiness. Where it fails, as for want of file descriptors, the first run imports it after all.
             with suppress(ImportError, OSError):
                 await asyncio.to_thread(import_module, "backend.runtime.execution.segment")
             await stop.wait()
@@ -69,9 +67,9 @@ def serve_embedded(
 
 @asynccontextmanager
 async def on_own_loop(name: str, open_part: Callable[[], AbstractAsyncContextManager[T]]) -> AsyncIterator[T]:
-    """Enters and leaves the context of `open_part`, which is called there too, on a new event loop in a new thread.
+    """Runs the context of `open_part` on a new event loop in a new thread; `name` is the thread's.
 
-    Yields what that context yields, and waits until it is left. What it raises is raised here. `name` is the thread's.
+    Yields the value of that context, and waits until it is left. Its errors are raised here.
     """
     import uvloop
 
@@ -92,7 +90,7 @@ async def on_own_loop(name: str, open_part: Callable[[], AbstractAsyncContextMan
         else:
             left.set_result(None)
 
-    # A second signal ends the process, whatever holds the thread up.
+    # A second signal ends the process, even if the thread hangs.
     threading.Thread(target=run, name=name, daemon=True).start()
     ended = asyncio.wrap_future(left)
     try:
@@ -102,7 +100,7 @@ async def on_own_loop(name: str, open_part: Callable[[], AbstractAsyncContextMan
             yield entered.result()
     finally:
         leave.set_result(None)
-        # Raises what kept the context from being entered.
+        # Raises the error of entering the context.
         await asyncio.shield(ended)
 
 
@@ -110,7 +108,7 @@ async def on_own_loop(name: str, open_part: Callable[[], AbstractAsyncContextMan
 async def _optional_console(
     settings: Settings, backend: Backend, metrics: MetricsRegistry
 ) -> AsyncIterator[str | None]:
-    """Runs the console on a loop of its own where `console.listen` is set; yields its address, or None."""
+    """Runs the console on a loop of its own if `console.listen` is set; yields its address, or None."""
     listen = settings.console.listen
     if listen is None:
         yield None
@@ -121,6 +119,6 @@ async def _optional_console(
         # A channel serves one loop, and has threads of its own.
         return running_console(settings, listen, InProcessChannel(backend.handlers), metrics)
 
-    # Pages do not hold up calls of the API.
+    # A loop of its own, so that pages do not delay calls of the API.
     async with on_own_loop("console", console) as address:
         yield address

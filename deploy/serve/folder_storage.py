@@ -1,7 +1,7 @@
 """Serves folders of this machine as object storage to the connectors of a temporary deployment.
 
-It speaks as much of S3 as connectors ask: a listing of a prefix, and one object. It listens on loopback, and answers
-only who holds the access key that was made for it.
+It implements the part of S3 that connectors use: listing a prefix, and reading an object. It listens on loopback, and
+answers only requests signed with its own access key.
 """
 
 import hashlib
@@ -97,7 +97,7 @@ class _Requests(BaseHTTPRequestHandler):
                 self.wfile.write(part)
 
     def _objects(self, bucket: str, prefix: str) -> Iterator[tuple[str, Path]]:
-        """Yields key and file of what begins with a prefix; links out of a folder are not followed."""
+        """Yields key and file of the objects whose keys begin with a prefix; follows no link out of a folder."""
         for root, folder in tuple(self.roots.items()):
             for path in folder.rglob("*"):
                 key = (root + path.relative_to(folder).as_posix()).removeprefix(f"{bucket}/")
@@ -125,6 +125,6 @@ class _Requests(BaseHTTPRequestHandler):
 
 
 def _etag(path: Path) -> str:
-    """Returns what changes when a file does."""
+    """Returns an entity tag, which changes with the file."""
     state = path.stat()
     return hashlib.sha256(f"{state.st_size} {state.st_mtime_ns}".encode()).hexdigest()[:32]

@@ -30,20 +30,20 @@ _UMASK: Final = 0o077
 # Files that a process opens besides connections: the database, steps, objects, the other parts.
 OTHER_FILES: Final = 512
 _YOUNG_OBJECTS: Final = 10_000
-"""Objects made and not freed again, after which the garbage collector looks for cycles."""
+"""Net new objects after which the garbage collector looks for cycles."""
 _MIN_CONNECTIONS: Final = 16
 
 _LOG = logging.getLogger(__name__)
 
 
 def default_data(environment: Mapping[str, str], *, demo: bool) -> Path:
-    """Returns the data folder where none is set; a demonstration has a folder of its own."""
+    """Returns the default data folder; a demonstration has a folder of its own."""
     home = environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home) / ("workflow-api-demo" if demo else "workflow-api")
 
 
 def prepare_process(settings: Settings, part: str) -> None:
-    """Sets the process-wide options and the log; must run before gRPC is imported. `part` names the process there."""
+    """Sets the process-wide options and the log, where `part` names the process; must run before gRPC is imported."""
     from deploy.serve.log_settings import open_log
 
     # Callers' data and agents' files are private to this user.
@@ -80,7 +80,7 @@ def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Ends a command at SIGTERM as at SIGINT, so that it can remove what it has begun."""
+    """Makes SIGTERM end a command as SIGINT does, so that it can clean up."""
 
     def end(number: int, _: object) -> None:
         raise SystemExit(128 + number)
@@ -93,7 +93,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def raise_open_files_limit(connections: int) -> int:
-    """Raises the limit of open files for that many connections; returns how many the limit then allows."""
+    """Raises the limit of open files for `connections`; returns the number of connections that it then allows."""
     open_files, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = connections + OTHER_FILES
     if open_files < needed:
@@ -108,8 +108,8 @@ def freeze_startup_objects() -> None:
     """Exempts the objects that exist now from garbage collection.
 
     A request body of many small values triggers a collection, and scanning the whole process took longer than parsing
-    the body. Later ones examine objects only when more of them live than 32 requests have at once: scanning those again
-    and again was a twelfth of a start's time on the event loop. (`python -m benchmarks`: POST start.)
+    the body. Later collections begin only when more objects live than 32 concurrent requests have: scanning these
+    repeatedly was a twelfth of a start's time on the event loop. (`python -m benchmarks`: POST start.)
     """
     gc.collect()
     gc.freeze()

@@ -1,7 +1,7 @@
 """The log of a serving process, which follows `log_level` and `log_format` in the settings file without a restart.
 
-Each process looks at the file by itself, so the edge processes of one command and a file that is replaced as a whole,
-as by Kubernetes, need nothing more.
+Each process checks the file by itself, which also covers several processes, and files replaced as a whole, as by
+Kubernetes.
 """
 
 import logging
@@ -26,14 +26,14 @@ _served: Final = threading.Event()
 
 
 def open_log(settings: Settings, part: str) -> None:
-    """Logs from now on, to standard error; `part` is what this process is, in each of its lines."""
+    """Configures logging to standard error; `part` names this process in each line."""
     follower = LogFollower(settings, part)
     if settings.source.config is not None:
         threading.Thread(target=follower.follow, args=(threading.Event(),), name="log-settings", daemon=True).start()
 
 
 class LogFollower:
-    """Sets the log of this process as the settings say, and again when their file has changed."""
+    """Configures the log of this process by the settings, and again when their file has changed."""
 
     def __init__(self, settings: Settings, part: str) -> None:
         self._source = settings.source
@@ -43,7 +43,7 @@ class LogFollower:
         self._log = ProcessLog(part, parse_log_levels(settings.log_level), settings.log_format, colour=colour)
 
     def follow(self, ended: threading.Event) -> None:
-        """Looks at the file every two seconds, until `ended`; says once that it cannot, and goes on."""
+        """Checks the file every two seconds, until `ended`; logs a failure once, and goes on."""
         fails = False
         while not ended.wait(_CHECK_SECONDS):
             try:
@@ -56,7 +56,7 @@ class LogFollower:
                 fails = False
 
     def look(self) -> None:
-        """Takes the levels and the format from the file if it has changed; from one that is not valid nothing."""
+        """Applies levels and format of the file if it has changed and is valid."""
         state = self._file_state()
         if state is None or state == self._state:
             return
@@ -77,7 +77,7 @@ class LogFollower:
         self._state = state
 
     def _file_state(self) -> tuple[int, int, int] | None:
-        """Returns what changes with the file; None where it cannot be seen now."""
+        """Returns figures that change with the file; None if it cannot be read now."""
         try:
             found = Path(self._source.config or os.devnull).stat()
         except OSError:
@@ -88,13 +88,13 @@ class LogFollower:
 def log_serving(
     *, base_address: str | None = None, console: str | None = None, grpc: str | None = None, metrics: str | None = None
 ) -> None:
-    """Logs that this process serves, at these addresses of its own."""
+    """Logs that this process serves, with its addresses."""
     _served.set()
     addresses = {"base_address": base_address, "console": console, "grpc": grpc, "metrics": metrics}
     PROCESS.write(f"serving, release {RELEASE}", {"to": "serving", "release": RELEASE, **addresses})
 
 
 def log_stopping() -> None:
-    """Logs that this process was told to stop, and ends what is under way; nothing where it has not served."""
+    """Logs that this process was told to stop, and finishes its work; nothing if it has not served."""
     if _served.is_set():
         PROCESS.write("stopping", {"to": "stopping", "release": RELEASE})

@@ -1,4 +1,4 @@
-"""The registry of a process's metrics, served where the settings say so."""
+"""The registry of a process's metrics, served if the settings say so."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -10,9 +10,9 @@ from telemetry import MetricsRegistry
 
 @contextmanager
 def serving_metrics(settings: Settings, part: str | None) -> Iterator[MetricsRegistry]:
-    """Serves a registry's metrics where `metrics.listen` is set; yields the registry, for parts to register with.
+    """Serves a registry's metrics if `metrics.listen` is set; yields the registry, for parts to register with.
 
-    `part` is the name of this process in its own metrics; None leaves those out.
+    `part` is the name of this process in its own metrics; None leaves its own metrics out.
 
     Raises:
         CommandError: the address cannot be bound.

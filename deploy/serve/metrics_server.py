@@ -91,11 +91,11 @@ class _Handler(BaseHTTPRequestHandler):
         return "workflow-api"
 
     def log_message(self, *_: object) -> None:
-        """Logs nothing: paths of requests are the client's words."""
+        """Logs nothing, because clients choose the paths of requests."""
 
 
 def process_metrics(part: str) -> Iterator[Family]:
-    """Yields what every process has: its release, dropped log lines, CPU time, memory and open files."""
+    """Yields metrics of the process: release, dropped log lines, CPU time, memory and open files."""
     from prometheus_client import PROCESS_COLLECTOR
 
     yield BUILD.with_values({(part, RELEASE, API_VERSION): 1})

@@ -1,4 +1,4 @@
-"""A deployment for one command: the services and the runtime in this process, with data that goes when it ends."""
+"""A deployment for one command: services and runtime in this process, whose data are removed at the end."""
 
 import os
 import tempfile
@@ -28,9 +28,9 @@ def temporary_deployment(
 ) -> Iterator[Mapping[str, Handler]]:
     """Runs a deployment of its own in a temporary folder; yields the handlers of its RPCs.
 
-    Of the settings it has those of steps, models and secrets. `cache` keeps what makes the next one start sooner;
-    `secrets` are values that connectors may name beside those of the settings. `open_sandbox` hands
-    over a sandbox that was chosen earlier.
+    It uses the settings of steps, models and secrets. `cache` keeps data that speed up later starts; `secrets` are
+    values that connectors may name besides those of the settings. `open_sandbox` returns a sandbox that was chosen
+    earlier.
 
     Raises:
         CommandError: steps cannot be isolated here as the settings ask; the message says why.
@@ -38,7 +38,7 @@ def temporary_deployment(
     with tempfile.TemporaryDirectory(prefix="workflow-api-run-", ignore_cleanup_errors=True) as name:
         data = Path(name)
         own = backend_settings(settings, data)
-        # Neither the database nor the objects of a deployment that the same settings are for.
+        # Without database and objects, because the settings may be those of a real deployment.
         own = replace(
             own,
             database=None,
@@ -62,7 +62,7 @@ def temporary_deployment(
 
 
 def default_cache(environment: Mapping[str, str]) -> Path:
-    """Returns the folder of this user for what can be made again."""
+    """Returns this user's cache folder."""
     return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "workflow-api"
 
 

@@ -1,4 +1,4 @@
-"""Recording of a process's traces, where the settings or the standard variables of OpenTelemetry ask for it."""
+"""Recording of a process's traces, if the settings or the standard variables of OpenTelemetry ask for it."""
 
 import logging
 import os
@@ -26,9 +26,9 @@ _LOG = logging.getLogger(__name__)
 
 @contextmanager
 def recording_traces(settings: Settings, part: str, metrics: MetricsRegistry) -> Iterator[None]:
-    """Records traces while the context lasts, where that is asked for; for entry points, before parts are made.
+    """Records traces while the context lasts, if asked to; for entry points, before parts are made.
 
-    What waits at the end is exported, within a few seconds.
+    Waiting spans are exported at the end, within a few seconds.
 
     Raises:
         CommandError: `traces.endpoint` is set and traces cannot be recorded; the message says why.
@@ -47,14 +47,14 @@ def recording_traces(settings: Settings, part: str, metrics: MetricsRegistry) ->
 
 
 def _new_tracing(settings: Settings, part: str, environment: Mapping[str, str]) -> "Tracing | None":
-    """Returns what records traces; None if neither the settings nor the environment ask for traces.
+    """Returns the recorder of traces; None if neither the settings nor the environment ask for traces.
 
     It is also None if the environment asks and traces cannot be recorded, which is logged.
     """
     endpoint = settings.traces.endpoint
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
-    # A variable that is empty counts as one that is not set.
+    # An empty variable counts as unset.
     exports = (environment.get("OTEL_TRACES_EXPORTER") or "otlp") == "otlp" and any(map(environment.get, _ENDPOINTS))
     if endpoint is None and not exports:
         return None

@@ -12,7 +12,7 @@ from telemetry import Family, Gauge, MetricsRegistry
 from telemetry.outages import RepeatedWork
 
 if TYPE_CHECKING:
-    # It imports cryptography, which a part without a certificate does without.
+    # Imported for typing only, because parts without a certificate need no cryptography.
     from deploy.transport.certificates import CertificateFiles
 
 EXPIRES: Final = Gauge(
@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class CertificateWatch:
-    """Logs once that a certificate expires soon, very soon, or has expired, and once that it was replaced."""
+    """Logs once each that a certificate expires soon, very soon, has expired, or was replaced."""
 
     def __init__(self, part: str, files: "CertificateFiles") -> None:
         self._part = part
@@ -34,7 +34,7 @@ class CertificateWatch:
         self._stage = 0
 
     def check(self) -> None:
-        """Looks at the current certificate."""
+        """Checks the current certificate."""
         expires_at = self._files.current().expires_at
         left = expires_at - datetime.now(UTC)
         stage = sum(left < bound for bound in (SOON, VERY_SOON, timedelta()))
@@ -50,14 +50,14 @@ class CertificateWatch:
         self._stage = stage
 
     def measured(self) -> list[Family]:
-        """Returns the time left; from any thread."""
+        """Returns the time left as a metric. Thread-safe."""
         left = self._files.current().expires_at - datetime.now(UTC)
         return [EXPIRES.with_values({(self._part,): left.total_seconds()})]
 
 
 @contextmanager
 def watched_certificate(part: str, files: "CertificateFiles | None", metrics: MetricsRegistry) -> Iterator[None]:
-    """Watches the certificate of a part while the context lasts; None is a part without one."""
+    """Watches the certificate of a part while the context lasts; None for a part without one."""
     if files is None:
         with metrics.registered(lambda: [EXPIRES.with_values({})]):
             yield
@@ -66,7 +66,7 @@ def watched_certificate(part: str, files: "CertificateFiles | None", metrics: Me
     checks = RepeatedWork(_LOG, "The watch of the certificate fails", "The watch of the certificate goes on")
 
     def run() -> None:
-        # Not before a start that fails has said why.
+        # Delayed, so that a failing start reports its reason first.
         pause = _FIRST_SECONDS
         while not ended.wait(pause):
             pause = _PAUSE_SECONDS

@@ -31,7 +31,7 @@ class CertificateError(CommandError):
 class Pem:
     """PEM texts for gRPC: the certificate with its chain, its key, and the trusted authorities.
 
-    `expires_at` is when the first certificate of the chain expires, or the last of the authorities.
+    `expires_at` is the earlier of two times: the first expiry within the chain, the last among the authorities.
     """
 
     certificate: bytes
@@ -59,7 +59,7 @@ class CertificateFiles:
         self._pem = self._load()
 
     def current(self) -> Pem:
-        """Returns the contents to use: those of the files, or the former ones while the files cannot be used."""
+        """Returns the contents of the files, or the former contents while the files cannot be used."""
         with self._lock:
             state = self._file_states()
             if state == self._state:
@@ -69,7 +69,9 @@ class CertificateFiles:
             except CertificateError as error:
                 pem = None
                 _LOG.warning("The current certificate stays in use: %s", error)
-            if self._file_states() != state:  # changed while they were read: the next call reads them again
+            if (
+                self._file_states() != state
+            ):  # The files changed while they were read, so the next call reads them again.
                 return self._pem
             self._state = state
             if pem is not None:
@@ -79,7 +81,7 @@ class CertificateFiles:
 
     @property
     def expires_at_ms(self) -> int:
-        """Returns when the current certificate expires, in milliseconds since the epoch."""
+        """Returns the expiry of the current certificate, in milliseconds since the epoch."""
         return int(self.current().expires_at.timestamp() * 1000)
 
     def _file_states(self) -> object:
@@ -111,7 +113,7 @@ class CertificateFiles:
             raise CertificateError(f"The certificate in {self._certificate} expired at {own.not_valid_after_utc}.")
         # gRPC takes no password.
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        # A file of authorities may hold one that is on its way out beside the next one.
+        # A file of authorities may hold an old one beside its successor.
         expires_at = min(
             *(each.not_valid_after_utc for each in chain), max(each.not_valid_after_utc for each in authorities)
         )

@@ -23,7 +23,7 @@ _NAME_OPTION: Final = "grpc.ssl_target_name_override"
 
 
 def certificate_files(tls: ServerTls) -> "CertificateFiles | None":
-    """Returns the certificate files of a part, None where its connections are plain text.
+    """Returns the certificate files of a part, None if its connections are plain text.
 
     Raises:
         CommandError: the certificate cannot be used; the message says why.
@@ -97,7 +97,7 @@ async def serving_channel(
         return open_channel(target, CHANNEL_OPTIONS, pem)
 
     def probe(where: str, name: str) -> grpc.aio.Channel:
-        # The address is one of those that the name stands for, which the certificate bears.
+        # The address was resolved from the name, which is the name in the certificate.
         options = (*PROBE_OPTIONS, (_NAME_OPTION, name)) if name and files is not None else PROBE_OPTIONS
         return open_channel(where, options, None if files is None else files.current())
 

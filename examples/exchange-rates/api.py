@@ -1,4 +1,4 @@
-"""A small API of exchange rates to try the example with: it answers whoever has the key in RATES_API_KEY."""
+"""A small API of exchange rates to try the example with; it answers callers with the key in RATES_API_KEY."""
 
 import hmac
 import json

@@ -1,9 +1,9 @@
-"""Writes 200 invoices: 100 as CSV, 100 as the text that extractors make of PDFs, and beside them what they add up to.
+"""Writes 200 invoices, 100 as CSV and 100 as text extracted from PDFs, and their expected totals.
 
     python examples/invoices/generate.py FOLDER
 
-`FOLDER/invoices/` holds the files, `FOLDER/expected-invoices.json` the totals by currency in cents, and the files that
-cannot be read: three are damaged on purpose. The same seed always writes the same bytes.
+`FOLDER/invoices/` holds the files, `FOLDER/expected-invoices.json` the totals by currency in cents, and the unreadable
+files: three are damaged on purpose. The same seed always writes the same bytes.
 """
 
 import csv
@@ -20,7 +20,7 @@ GOODS = ("Desk lamp", "Monitor arm", "Network cable, 10 m", 'Shelf "Nord"', "Kaf
 VENDORS = ("Brightwater Supplies", "Kaminski & Söhne", "Northgate Office", "Atelier Dupré")
 
 Line = tuple[str, int, int]
-"""Goods, how many, and the price of one in cents."""
+"""Goods, quantity, and unit price in cents."""
 
 
 def english(cents: int) -> str:
@@ -40,7 +40,7 @@ def as_csv(number: str, currency: str, lines: list[Line]) -> str:
 
 
 def as_text(number: str, currency: str, lines: list[Line], vendor: str, german: bool) -> str:
-    """The text of two pages, with the blanks and the form feed that extractors leave."""
+    """Returns the text of two pages, with the blanks and the form feed that extractors leave."""
     amount = continental if german else english
     head, due = ("RECHNUNG Nr.", "Rechnungsbetrag") if german else ("INVOICE No.", "Total due")
     rows = [f"{item:<28}{count:>4}{amount(cents):>14}{amount(count * cents):>16}" for item, count, cents in lines]

@@ -1,4 +1,4 @@
-"""Writes a reading list of twelve papers, as somebody would type it, and beside it the notes that are in it.
+"""Writes a reading list of twelve papers, as somebody would type it, and the expected notes.
 
     python examples/research/generate.py FOLDER
 

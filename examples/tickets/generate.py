@@ -1,9 +1,9 @@
-"""Writes 300 support tickets as JSON lines, a file a month, and beside them what is in them.
+"""Writes 300 support tickets as JSON lines, a file a month, and the expected counts and personal values.
 
     python examples/tickets/generate.py FOLDER
 
 `FOLDER/tickets/*.jsonl` are the tickets; `FOLDER/expected-tickets.json` has the number of tickets of each category and
-every value of a person that is anywhere in them. The same seed always writes the same bytes.
+every personal value in them. The same seed always writes the same bytes.
 """
 
 import json
@@ -35,7 +35,7 @@ MESSAGES = {
 
 
 def person(chance: random.Random) -> dict[str, str]:
-    """One customer; numbers are made up, and their check digits are right."""
+    """Returns a customer; numbers are made up, with right check digits."""
     name = f"{chance.choice(FIRST_NAMES)} {chance.choice(SURNAMES)}"
     account = f"{chance.randrange(10**18):018}"
     return {
@@ -48,7 +48,7 @@ def person(chance: random.Random) -> dict[str, str]:
 
 
 def with_luhn_digit(digits: str) -> str:
-    """Card digits in groups of four, the last one computed."""
+    """Returns card digits in groups of four, the last digit computed."""
     doubled = (int(digit) * (2 if place % 2 == 0 else 1) for place, digit in enumerate(reversed(digits)))
     whole = digits + str(-sum(number - 9 if number > 9 else number for number in doubled) % 10)
     return " ".join(whole[start : start + 4] for start in range(0, 16, 4))

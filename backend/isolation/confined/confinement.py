@@ -96,7 +96,7 @@ def confine(options: Options) -> Options:
         restrictions.restrict_files(options["paths"], min(abi, _NEWEST_ABI), network=options["network"])
     restrictions.drop_rights(None)
     restrictions.prctl(restrictions.SET_DUMPABLE, 0)
-    # Changes of rights reset it, so it is set after them.
+    # Set after the changes of rights, which reset this signal.
     restrictions.prctl(restrictions.SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != options["parent"]:
         os._exit(1)
@@ -113,7 +113,7 @@ def readable_paths() -> list[str]:
 
 
 def network_paths() -> list[str]:
-    """Returns the files that a process with network may read besides."""
+    """Returns the files that a process with network may read as well."""
     return _existing(NETWORK_FILES)
 
 

@@ -26,13 +26,13 @@ class FailureKind(StrEnum):
     MEMORY = "memory"
     """The work needed more memory than it may have; its process was killed."""
     TOO_LARGE = "too large"
-    """It, or its answer, does not fit into a message."""
+    """The job, or its answer, does not fit into a message."""
     DIED = "died"
-    """Its process ended, or sent a malformed answer."""
+    """The job's process ended, or sent a malformed answer."""
     UNAVAILABLE = "unavailable"
-    """No process could be started for it; another try may succeed."""
+    """No process could be started for the job; another try may succeed."""
     HALTED = "halted"
-    """Its caller's `halt` was set."""
+    """The caller's `halt` was set."""
     CLOSED = "closed"
     """The pool is closed."""
     FAILED = "failed"
@@ -42,7 +42,7 @@ class FailureKind(StrEnum):
 class ConfinedError(Exception):
     """A job gave no result; the text is for a person and does not quote the job's data.
 
-    `data` is the data of the program's `JobFailedError`, else None.
+    `data` comes from the program's `JobFailedError`, else it is None.
     """
 
     def __init__(self, kind: FailureKind, message: str, data: object = None) -> None:

@@ -40,7 +40,7 @@ class ConfinedPool:
         configuration: JSON for the program's `configure`.
         readable: Folders that the processes may read besides the interpreter and its packages.
         environment: All environment variables of the processes; none is inherited.
-        scratch: A folder below which each process gets one to write to, empty before each job; it is removed first.
+        scratch: A folder, removed first, below which each process gets a folder to write to, empty before each job.
         spare: Whether a process is kept ready besides the busy ones.
     """
 
@@ -189,11 +189,11 @@ class ConfinedPool:
 
         def check() -> None:
             self._check_not_halted(halt)
-            # So that the next job need not wait for a start.
+            # Starts a spare now, so that the next job need not wait for a start.
             self._start_spare()
             used = process.cpu_seconds
             if math.isinf(used):
-                # It has ended; the end of its socket raises the error.
+                # The process has ended; the end of its socket raises the error.
                 return
             if used > cpu_end:
                 raise ConfinedError(
@@ -302,7 +302,7 @@ class ConfinedPool:
         with self._lock:
             keep = usable and not self._closed.is_set() and len(self._idle) < self._size
             if keep:
-                # The one used last is taken first, for its memory is in the caches.
+                # The process used last is taken first, for its memory is in the caches.
                 self._idle.appendleft(process)
         if not keep:
             self._discard(process)

@@ -158,7 +158,7 @@ class ConfinedProcess:
     def _limit_memory(self, memory_bytes: int) -> None:
         with suppress(OSError):
             _, data = self._memory()
-            # The hard limit stays, for it could not be raised again for the next job.
+            # The hard limit stays, for a lowered one could not be raised for the next job.
             _, hard = resource.prlimit(self.pid, resource.RLIMIT_DATA)
             limit = data + memory_bytes
             resource.prlimit(

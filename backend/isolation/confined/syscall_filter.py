@@ -164,7 +164,7 @@ KERNEL: Final = (
         "unshare setns mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount"
     ),
     SyscallRule("fspick mount_setattr swapon swapoff quotactl quotactl_fd open_by_handle_at name_to_handle_at"),
-    # What others open, where files are shared with them: notifications and leases, and which pages of a file were read.
+    # Calls that show which shared files others open or read: notifications, leases, pages in the cache.
     SyscallRule("inotify_init inotify_init1 inotify_add_watch", errno.ENOSYS),
     SyscallRule("fcntl", unless=(ArgumentCheck(1, (_SET_LEASE, _NOTIFY, _SET_DELEGATION), wanted=False),)),
     SyscallRule("mincore cachestat", errno.ENOSYS),
@@ -191,7 +191,7 @@ NO_ATTRIBUTES: Final = (
     SyscallRule("file_setattr", errno.ENOTSUP),
 )
 
-# Nor at these, and a user whom the process shares has more than the process's files. Programs that copy files expect
+# Nor these, and a user shared with other processes owns more than this process's files. Programs that copy files expect
 # success.
 SHARED_USER: Final = (
     SyscallRule("chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat", 0),

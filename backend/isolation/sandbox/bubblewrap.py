@@ -50,7 +50,7 @@ HOST_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
 NETWORKS: Final[tuple[Network, ...]] = ("none", "full")
 
 NAMESPACES: Final = ("--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
-# Root needs these to change to another user, by which it loses them; it would keep all capabilities by default.
+# Capabilities by which root changes to another user, losing them; by default root would keep all.
 CAPABILITIES: Final = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 OWN_USER: Final = ("--cap-drop", "ALL", *(word for name in CAPABILITIES for word in ("--cap-add", name)))
 BECOME: Final = ("/usr/bin/setpriv", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
@@ -83,7 +83,7 @@ class Bubblewrap(Layer):
         self._filters: dict[Network, int] = {
             choice: memory_file("filter", seccomp.namespace_filter(choice)) for choice in NETWORKS
         }
-        # So that the kernel kills steps first when the machine runs out of memory.
+        # The kernel then kills steps first when the machine runs out of memory.
         choom = shutil.which("choom")
         self._wrapper = [choom, "-n", "1000", "--"] if choom else []
         self.users = Users()
@@ -103,7 +103,7 @@ class Bubblewrap(Layer):
                 open_to_readers(folder)
         return readable
 
-    def place_of(self, packages: StepPackages) -> str:  # noqa: ARG002 - the same for all
+    def place_of(self, packages: StepPackages) -> str:  # noqa: ARG002 - one path for all packages
         """Returns the path of the packages, which tells nothing of the host."""
         return PACKAGES
 
@@ -117,7 +117,7 @@ class Bubblewrap(Layer):
     ) -> Launch:
         """Wraps `command`; every writable path, /tmp and /dev/shm too, is in one tmpfs of `workspace_mb`."""
         with ExitStack() as undo:
-            # Opened again for its own offset: each bubblewrap reads the filter from the beginning.
+            # The filter is opened anew, for an offset of its own: each bubblewrap reads from the beginning.
             filter_fd = os.open(f"/proc/self/fd/{self._filters[limits.network]}", os.O_RDONLY)
             undo.callback(os.close, filter_fd)
             user = self.users.take() if self.own_user else None
@@ -147,9 +147,9 @@ class Bubblewrap(Layer):
         )
 
     def launch_template(self, limits: Limits) -> TemplateLaunch | None:
-        """Returns a template with capabilities over its own namespaces, in the same root as steps of these limits.
+        """Returns a template with capabilities over its own namespaces, in the root folder of steps of these limits.
 
-        None for a service that is root without being able to become others: what a template preloads would be root.
+        None for a service that is root but cannot become other users: preloaded modules would run as root.
         """
         own_users = self.own_user
         if not own_users and os.geteuid() == 0 and limits.preloads:
@@ -183,7 +183,7 @@ class Bubblewrap(Layer):
         )
 
     def _root(self, limits: Limits) -> list[str]:
-        """Returns the options for what steps of these limits see of the host."""
+        """Returns the options for the part of the host that steps of these limits see."""
         argv = [*self._host]
         if limits.network == "none":
             argv.append("--unshare-net")

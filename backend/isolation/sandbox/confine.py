@@ -39,7 +39,7 @@ def _become(command: list[str], options: dict[str, Any], guard: int) -> NoReturn
     prctl(SET_NO_NEW_PRIVS, 1)
     restrict_files(options["paths"], options["abi"], network=options["network"] == "full")
     drop_rights(options["user"])
-    # Set after the change of user, which resets it.
+    # Set after the change of user, which resets this signal.
     prctl(SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != guard:
         os._exit(1)
@@ -53,7 +53,7 @@ def _descendants() -> Iterator[int]:
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib takes a third of the start
         if name.isdecimal():
             try:
-                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - the same
+                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - pathlib takes longer
                     parent = int(file.read().rpartition(b")")[2].split()[1])
             except OSError:
                 continue
@@ -65,7 +65,11 @@ def _descendants() -> Iterator[int]:
 
 
 def _reap(command: int) -> int | None:
-    """Reaps dead children; returns the command's status if it is one. Raises ChildProcessError if there is none."""
+    """Reaps dead children; returns the command's status if the command is among them.
+
+    Raises:
+        ChildProcessError: no child is left.
+    """
     while True:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:

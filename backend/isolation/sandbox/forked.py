@@ -1,4 +1,4 @@
-"""A step whose runner was forked from a template."""
+"""Process of a step whose runner was forked from a template."""
 
 import contextlib
 import errno
@@ -201,7 +201,7 @@ def _status(pid: int) -> dict[str, str]:
 
 @cache
 def _namespaces_of_this_process(pid: int) -> dict[str, str]:
-    # The worker never leaves its namespaces; the argument is its id, so that a fork of it looks for itself.
+    # The worker never leaves its namespaces; the id as argument makes a fork of the worker read its own.
     return {name: _namespace(pid, name) for name in _ALL_NAMESPACES}
 
 

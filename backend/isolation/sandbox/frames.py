@@ -1,7 +1,7 @@
 """Reads the frames of a step, and the files that it sends, as untrusted data.
 
-What is there already is read at once, as READY of a sandbox that waited for its step: to have the event loop wait for
-it is ten system calls. (`strace` of a one-step run.)
+Bytes that have arrived are read at once, such as READY of a sandbox that waited for its step: a wait by the event loop
+costs ten system calls. (`strace` of a one-step run.)
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class OutputFolder:
 
     The step has no access to this folder, so there are no links to follow; sizes are checked before content is read,
     and files get safe names. Each step has a thread for its disk writes, one block or batch of small files at a time,
-    and the step waits for them. What the scrubber finds in names and in files of text is not written.
+    and the step waits for them. Secrets that the scrubber finds in names and in text files are not written.
     """
 
     def __init__(self, root: Path, limits: Limits, scrubber: Scrubber | None = None) -> None:
@@ -174,7 +174,7 @@ class OutputFolder:
             await self._in_thread(partial(_append, self._root / path, written, block, last=len(block) == size))
 
     async def finish(self) -> None:
-        """Stores the rest of the small files; raises as `receive`."""
+        """Stores the small files not yet stored; raises as `receive`."""
         batch, self._batch, self._batch_bytes = self._batch, [], 0
         if batch:
             await self._in_thread(lambda: [create() for create in batch])
@@ -227,7 +227,7 @@ def _append(target: Path, written: _Written, block: memoryview, *, last: bool) -
 
 
 def _written(scrubber: Scrubber | None, first: memoryview) -> _Written:
-    """Returns what makes the bytes to write of each block, the first of which shows whether the file is text."""
+    """Returns a function from each block to the bytes to write; the first block shows whether the file is text."""
     if scrubber is None or b"\0" in first.tobytes():
         return lambda block, _: block
     stream = ScrubbedStream(scrubber)

@@ -26,9 +26,9 @@ from backend.isolation.sandbox.layer import (
 from backend.isolation.sandbox.limits import PROCESSES, Limits
 
 OLDEST_ABI: Final = 3
-"""Of Linux 6.2; earlier versions do not keep a file that may only be read from being truncated."""
+"""Landlock of Linux 6.2; earlier versions do not keep a read-only file from being truncated."""
 NEWEST_ABI: Final = 6
-"""Of Linux 6.12; it restricts the signals of a step to its own processes."""
+"""Landlock of Linux 6.12; it restricts the signals of a step to its own processes."""
 
 
 class Landlock(Layer):
@@ -125,7 +125,7 @@ def _host_paths() -> dict[str, list[str]]:
 
 
 def _around(folder: Path, hidden: set[Path], listed: set[Path]) -> Iterator[Path]:
-    """Yields the parts of a folder that hold no hidden one, for Landlock cannot exclude what is below an allowed path.
+    """Yields the parts of a folder that hold no hidden folder, for Landlock cannot exclude paths below an allowed one.
 
     Adds the folders above them to `listed`, because the interpreter finds no module in a folder that it cannot list.
     """

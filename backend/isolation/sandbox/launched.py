@@ -45,7 +45,7 @@ class LaunchedProcess(StepProcess):
 
     @property
     def pid(self) -> int:
-        """Id of the process that was started: that of the layer, if the layer has one."""
+        """Id of the process that was started, which is the layer's if the layer has a process."""
         return self._popen.pid
 
     @property

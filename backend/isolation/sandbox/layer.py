@@ -157,13 +157,13 @@ class Launch:
     environment: Mapping[str, str]
     layout: Layout
     processes: int | None = None
-    """Largest number of processes and threads, if the kernel can count the step's own; else None."""
+    """Largest number of processes and threads, if the kernel can count those of the step; else None."""
     scratch: Path | None = None
     """Folder on the host with all files that the step writes; removed once the step is dead."""
     view: Path | None = None
-    """Folder on the host with links to files of other steps; removed likewise."""
+    """Folder on the host with links to files of other steps; removed once the step is dead."""
     fds: tuple[int, ...] = ()
-    """Descriptors that only the command needs; closed here once it has been started."""
+    """Descriptors that only the command needs; closed in the worker once the command is started."""
     afterwards: Callable[[], None] | None = None
     """Releases the resources of the step, once it is dead."""
 
@@ -183,7 +183,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class TemplateLaunch:
-    """The command before a template's own, with what its program must know."""
+    """Command that precedes a template's own, with the options for the template's program."""
 
     launch: Launch
     options: Mapping[str, Any]
@@ -295,7 +295,7 @@ def remove_leftovers() -> None:
     """Removes folders of steps whose worker was killed while they had no guard."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}[0-9]*-*"):
         worker = folder.name.removeprefix(_SCRATCH).partition("-")[0]
-        # A guard may be removing it at the same time.
+        # A guard may be removing the folder at the same time.
         with contextlib.suppress(FileNotFoundError):
             if worker.isdecimal() and not Path(f"/proc/{worker}").exists() and folder.lstat().st_uid == os.geteuid():
                 _remove(folder)

@@ -100,21 +100,21 @@ class WarmPool:
 _LOG = logging.getLogger(__name__)
 
 MOST_POLICIES: Final = 1_000
-"""Environments whose failures are known; the one noted first is forgotten."""
+"""Environments whose failures are remembered; the oldest is forgotten first."""
 _OWN_INTERPRETERS: Final = "Steps start interpreters of their own, because none can be forked: %s"
 
 FIRST_PAUSE_SECONDS: Final = 1.0
 MOST_PAUSE_SECONDS: Final = 300.0
-"""Pause after a start that failed for a passing reason; it doubles with each that follows, up to the second."""
+"""First and longest pause after a start that failed for a temporary reason; each further failure doubles it."""
 MOST_FAULTS: Final = 3
 FAULT_WINDOW_SECONDS: Final = 3_600.0
-"""After so many faulty templates of an environment within that time, none is started until the first is that old."""
+"""MOST_FAULTS faulty templates of an environment within the window stop starts until the first fault has left it."""
 
 _MOST_DOUBLINGS: Final = 16
 
 
 class StartPolicy:
-    """The rule for one environment. Times are seconds of one monotonic clock. Not thread-safe."""
+    """Decides when a template of one environment may start. Times are monotonic seconds. Not thread-safe."""
 
     def __init__(self) -> None:
         self._refused = False
@@ -127,12 +127,12 @@ class StartPolicy:
         return now >= self._not_before and not self.ruled_out(now)
 
     def ruled_out(self, now: float) -> bool:
-        """Returns whether more than a pause forbids it: a refusal, or too many faults."""
+        """Returns whether a refusal or too many faults, not just a pause, forbid a start."""
         faults = len(self._faults) == MOST_FAULTS and now - self._faults[0] < FAULT_WINDOW_SECONDS
         return self._refused or faults
 
     def blank(self, now: float) -> bool:
-        """Returns whether this record is equal to the record of an environment that was never used."""
+        """Returns whether the policy holds no failure, and so equals a new one."""
         recent = bool(self._faults) and now - self._faults[-1] < FAULT_WINDOW_SECONDS
         return not (self._refused or self._failures or recent)
 
@@ -141,7 +141,7 @@ class StartPolicy:
         self._refused = True
 
     def failed(self, now: float) -> float:
-        """Counts a start that failed for a passing reason; returns the seconds until the next may be tried."""
+        """Counts a start that failed for a temporary reason; returns the seconds until the next start."""
         pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures, _MOST_DOUBLINGS), MOST_PAUSE_SECONDS)
         self._failures += 1
         self._not_before = now + pause
@@ -190,7 +190,7 @@ class Templates:
         """Forks a step of these limits; see `Template.forked`. None while there is no template, which is started."""
         with self._lock:
             template = self._present(limits)
-            # Under the lock, so that a template that has to fork is not found idle and ended.
+            # Under the lock, so that a template about to fork is not taken for idle and ended.
             forked = None if template is None else template.forked(limits)
         if forked is not None:
             forked.add_done_callback(lambda _: self._end_retired())
@@ -257,12 +257,12 @@ class Templates:
         trial.add_done_callback(lambda tried: self._settle(key, template, tried.exception()))
 
     def _settle(self, key: Hashable, template: Template | None, error: BaseException | None) -> None:
-        """Lets a template serve that was tried out, or ends one that failed."""
+        """Lets a template that was tried out serve, or ends a template that failed."""
         if template is not None:
             self._watch.remove(template)
         with self._lock:
             if self._closed:
-                # `close` ends it.
+                # `close` ends the template.
                 return
             del self._starting[key]
             if error is not None:
@@ -297,7 +297,7 @@ class Templates:
         return policy
 
     def _note(self, key: Hashable, error: BaseException) -> None:
-        """Notes why a template did not start."""
+        """Records why a template did not start."""
         if isinstance(error, NoTemplateError):
             self._kept_policy(key).refuse()
             # Without a reason the layer has no templates.
@@ -324,14 +324,14 @@ class Templates:
 
     def _end_retired(self) -> None:
         """Ends retired templates, once a step has ended or was not forked; called without the lock, on any thread."""
-        # What is retired after this look is looked at when it retires.
+        # A template that retires after this look is looked at when it retires.
         if self._retired:
             with self._lock:
                 self._end_idle()
 
     def _end_idle(self) -> None:
         if self._closed or not self._retired:
-            # `close` ends them.
+            # `close` ends the retired templates.
             return
         idle = [template for template in self._retired if not template.busy]
         self._retired = [template for template in self._retired if template not in idle]

@@ -1,4 +1,4 @@
-"""A started step as seen by the worker: its processes, and the bounded log of what it prints.
+"""A started step as seen by the worker: its processes, and the bounded log of its output.
 
 A log that is too long keeps its beginning and its end, with a line between them that counts the bytes cut.
 """
@@ -47,7 +47,7 @@ class BoundedLog:
 
 
 def bounded(limit: int, *parts: bytes) -> bytes:
-    """Returns these parts as one log of at most `limit` bytes."""
+    """Returns `parts` as one log of at most `limit` bytes."""
     log = BoundedLog(limit)
     for part in parts:
         log.add(part)
@@ -66,7 +66,7 @@ _LAST_READS: Final = 32
 
 
 class StepLog:
-    """Collector of what a step prints; text beyond the limit is read and dropped, so that the step never blocks."""
+    """Collector of a step's output; text beyond the limit is read and dropped, so that the step never blocks."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -79,7 +79,7 @@ class StepLog:
     def start(self, limit: int, on_text: OnText | None = None, scrubber: Scrubber | None = None) -> None:
         """Collects up to `limit` bytes on the running loop until `close`; `on_text` gets all bytes as they come.
 
-        What the scrubber finds is in neither.
+        Both get the text without the secrets that the scrubber finds.
         """
         self._log = BoundedLog(limit)
         self._scrubbed = ScrubbedStream(scrubber) if scrubber else None
@@ -129,7 +129,7 @@ Excess = Literal["memory", "processes", "workspace"]
 
 
 class Watched(ABC):
-    """Processes whose resources are watched: those of a step, or of what steps are forked from."""
+    """Processes whose resources are watched: those of a step, or of a template."""
 
     wrapped: bool
     """True where the process `pid` is the layer's."""
@@ -138,7 +138,7 @@ class Watched(ABC):
         self.layout = launch.layout
         self.scratch = launch.scratch
         self.exceeded: Excess | None = None
-        """The resource that was exceeded, if it was killed for that."""
+        """The exceeded resource for which the processes were killed, if any."""
         self.root: Path | None = None
         """Path by which the worker opens the step's root folder, once its namespace is known."""
 
@@ -149,7 +149,7 @@ class Watched(ABC):
 
     @property
     def excluded_pids(self) -> frozenset[int]:
-        """Descendants of that process that are not counted here, with theirs: each is watched on its own."""
+        """Descendants that are watched on their own, and so are not counted here with their descendants."""
         return frozenset()
 
     @abstractmethod
@@ -173,7 +173,7 @@ class StepProcess(Watched):
 
     @property
     def exit_fd(self) -> int | None:
-        """A descriptor, readable once every process of the step is dead; None where `end` must find out."""
+        """A descriptor, readable once every process of the step is dead; None if the layer has none."""
         return None
 
     @property
@@ -183,7 +183,7 @@ class StepProcess(Watched):
 
     @abstractmethod
     def confirm(self) -> None:
-        """Looks at the namespace that the step is in, once its runner is ready; raises OSError if it is in none."""
+        """Examines the step's namespace once its runner is ready; raises OSError if the step has none."""
 
     @abstractmethod
     def exit_status(self, wait_seconds: float) -> int | None:

@@ -41,7 +41,7 @@ from backend.isolation.sandbox.watch import LimitWatch
 
 REAPER_THREADS = 8
 KILL_SECONDS = 2.0
-# Started when needed; one for every step that may run at once.
+# Threads are started when needed, at most one for each step that may run at once.
 READER_THREADS = 256
 
 _RUNNER_PARTS = (plain_json, channel, context, outputs, agent_code)
@@ -98,7 +98,7 @@ class Sandbox:
 
     async def _start_cold(self, limits: Limits, readable: Readable) -> StepProcess:
         if readable:
-            # Not on the spawner's thread, which starts all interpreters.
+            # `make_readable` is slow, so it does not run on the spawner's thread, which starts all interpreters.
             readable = await asyncio.wrap_future(self._readers.submit(self.layer.make_readable, readable))
         else:
             forked = self.templates.forked(limits)
@@ -131,7 +131,7 @@ class Sandbox:
             raise cancelled
 
     async def _ended(self, process: StepProcess) -> None:
-        """Ends a process: on a thread only where its death cannot be waited for here, or takes long."""
+        """Ends a process; on a thread only if its death cannot be awaited here, or takes long."""
         if process.exit_fd is not None:
             process.kill()
             if await _readable(process.exit_fd, KILL_SECONDS):
@@ -200,7 +200,7 @@ class Sandbox:
 
 
 async def _readable(fd: int, seconds: float) -> bool:
-    """Waits until a descriptor is readable; False where it is not in time."""
+    """Waits until a descriptor is readable; returns False if `seconds` pass first."""
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[bool] = loop.create_future()
 

@@ -36,7 +36,7 @@ _NO_SOCKETS: Final = (
 
 
 def _sockets(*families: int) -> SyscallRule:
-    """Returns a rule for sockets of these families only, and of netlink, which name resolution uses to list addresses.
+    """Returns a rule that allows sockets of `families` and of netlink, by which name resolution lists addresses.
 
     Families such as AF_VSOCK belong to no network namespace. SOCK_PACKET would turn an internet socket into AF_PACKET.
     """
@@ -57,7 +57,7 @@ _OWN_NETWORK_SOCKETS: Final = (
 _INTERNET_SOCKETS: Final = (_sockets(_AF_INET, _AF_INET6), _STREAM_PAIRS)
 """Without Unix sockets, by which a step would reach services of the machine."""
 
-# Programs that set the time of a file to now create the file if that fails.
+# Programs that set a file's time to the present create the file if the call fails.
 _NOT_NOW: Final = (
     SyscallRule("utime utimes", unless=(ArgumentCheck(1, (0,), wanted=False),)),
     SyscallRule("utimensat futimesat", unless=(ArgumentCheck(2, (0,), wanted=False),)),
@@ -87,14 +87,14 @@ def namespace_filter(network: Network) -> bytes:
 
 
 def template_filter(network: Network) -> bytes:
-    """Returns the filter for a template, which may make namespaces and mount, and else what `namespace_filter` lets."""
+    """Returns the filter for a template, which may also make namespaces and mount; else it is `namespace_filter`."""
     return _assemble((*_MAKE_NAMESPACES, _PACKET_FILTERS, *_rules_in_namespaces(network)))
 
 
 def forked_filter() -> bytes:
-    """Returns what a step forked from a template has besides its template's filter, which it keeps.
+    """Returns the filter that a forked step adds to its template's filter, which it keeps.
 
-    Both together refuse all that `namespace_filter` refuses; the kernel takes a fifth of a millisecond to load that.
+    Both together refuse all that `namespace_filter` refuses, which would take 0.2 ms to load.
     """
     return _assemble([SyscallRule("unshare setns mount")])
 

@@ -1,4 +1,4 @@
-"""A process that has imported what steps of one environment need, and is forked for each of them.
+"""A process that has imported the modules of one environment, and is forked for each of its steps.
 
 A start of Python with its imports is 10 to 17 ms of processor time, and that of pandas half a second; a fork with
 namespaces of its own is a few (decisions/0025).
@@ -27,7 +27,7 @@ from backend.isolation.sandbox.process import StepLog, StepProcess, Watched
 
 MOST_STEPS: Final = 1_000
 MOST_SECONDS: Final = 600.0
-"""Steps forked, and seconds since the start, after which a template is replaced: all its forks share one layout."""
+"""Forks and seconds after which a template is replaced, because all its forks share one memory layout."""
 START_SECONDS: Final = 150.0
 ANSWER_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = 1.0
@@ -42,7 +42,7 @@ class NoTemplateError(Exception):
 class Template(Watched):
     """A template of steps that agree in `Limits.of_template`; made on the spawner's thread, with which it dies.
 
-    It is watched as a step is while it imports packages. `step_ended` is called, on any thread, once a step of it
+    While it imports packages it is watched as a step is. `step_ended` is called, on any thread, once one of its steps
     is dead.
 
     Raises:
@@ -63,7 +63,7 @@ class Template(Watched):
         super().__init__(launch.launch)
         self.limits = limits
         self.faulty = False
-        """True once it must fork no more."""
+        """True once the template must fork no more."""
         self._launch = launch
         self._step_ended = step_ended
         self._own_network = limits.network == "none"
@@ -93,7 +93,7 @@ class Template(Watched):
                     start_new_session=True,
                 )
             undo.pop_all()
-        # One that has ended already is found out when its answer is awaited.
+        # A template that has ended already is found out when its answer is awaited.
         with contextlib.suppress(OSError):
             self._control.send(marshal.dumps({**launch.options, "packages": _packages(layer, limits)}))
 
@@ -104,25 +104,25 @@ class Template(Watched):
 
     @property
     def excluded_pids(self) -> frozenset[int]:
-        """First processes of the steps that were forked from it."""
+        """First processes of the steps that were forked from this template."""
         return frozenset(self._steps)
 
     @property
     def expired(self) -> bool:
-        """Returns whether it has forked so many steps, or run for so long, that another must take its place."""
+        """Returns whether the template has forked so many steps, or run so long, that another must replace it."""
         return self._forked >= MOST_STEPS or time.monotonic() - self._began > MOST_SECONDS
 
     @property
     def busy(self) -> bool:
-        """Returns whether a step that was forked from it runs, or is being forked."""
-        # In this order: a step is among those that run before it is no longer being forked.
+        """Returns whether a step of this template runs or is being forked."""
+        # In this order, because a forked step joins the running ones before it leaves those being forked.
         return bool(self._forking) or bool(self._steps)
 
     def try_out(self) -> Future[None]:
         """Forks a step that gets no request, once everything is imported.
 
-        The future raises NoTemplateError if steps cannot be forked or are not isolated, and OSError if the template
-        did not start this time.
+        The future raises NoTemplateError if steps cannot be forked or are not isolated, and OSError if this start
+        failed.
 
         Raises:
             RuntimeError: the machine cannot start a thread.
@@ -132,7 +132,7 @@ class Template(Watched):
     def forked(self, limits: Limits) -> Future[StepProcess]:
         """Forks a step that waits for its request; the future raises OSError if that fails.
 
-        On a thread of this template, so that none that is slow delays the steps of other environments.
+        Runs on a thread of this template, so that a slow fork delays no step of other environments.
         """
         future = self._thread.submit(self._fork, limits)
         self._forking.add(future)
@@ -140,22 +140,22 @@ class Template(Watched):
         return future
 
     def mark_faulty(self) -> None:
-        """Marks this template as one that must fork no more."""
+        """Makes the template fork no more."""
         self.faulty = True
 
     def kill(self) -> None:
         """Kills the template and every step that was forked from it, without waiting for their end."""
         self.mark_faulty()
         if self._popen.poll() is None:
-            # Until it has set itself up, bubblewrap's child does not die with it; both are of one group, which is gone
-            # if another thread has reaped it since.
+            # Until it is set up, bubblewrap's child does not die with bubblewrap, so their group is killed; the group
+            # is gone if another thread has reaped it.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._popen.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Ends the template and every step that was forked from it, and waits for that; not on a thread of its own."""
+        """Ends the template and all its steps, and waits for their end; not on one of the template's threads."""
         self._closing.set()
-        # The first process of its namespace dies, and so everything in that.
+        # The first process of the template's namespace dies, and so all others in the namespace.
         self.kill()
         self._popen.wait()
         self._thread.shutdown(wait=True)
@@ -196,7 +196,7 @@ class Template(Watched):
         if self.faulty:
             raise OSError("the template forks no more")
         with contextlib.ExitStack() as undo:
-            # What the worker may lack comes before anything that could prove the template faulty.
+            # Resources that the worker may lack are taken first, so that their lack is not taken for a faulty template.
             unsent = undo.enter_context(contextlib.ExitStack())
             user = self._launch.take_user()
             self._users.add(user)
@@ -281,12 +281,12 @@ class Template(Watched):
 
     def _await_death(self, first: int, then: Callable[[], None]) -> None:
         """Calls `then` once a step that outlived its kill is dead; does not block. It closes the descriptor."""
-        # Its thread is free for this: a faulty template forks no more.
+        # The template's thread is free for this: a faulty template forks no more.
         self.mark_faulty()
         try:
             self._thread.submit(self._when_dead, first, then)
         except RuntimeError:
-            # `close` has given back what the step held.
+            # `close` has given back the step's user.
             os.close(first)
 
     def _when_dead(self, first: int, then: Callable[[], None]) -> None:
@@ -305,7 +305,7 @@ class Template(Watched):
             self._launch.give_back_user(user)
 
     def _process_of(self, pid: int) -> TemplateProcess:
-        """Returns what the kernel says of the template; raises ValueError where `pid` is another process."""
+        """Returns the kernel's record of the template; raises ValueError if `pid` is another process."""
         if self._process is None:
             self._process = TemplateProcess.of(pid)
         if self._process.pid != pid:

@@ -24,7 +24,7 @@ SHARE_OF_A_CORE: Final = 0.2
 LAYER_PROCESSES: Final = 1
 """The first process of a namespace is counted with the step's, and is the layer's."""
 LEAST_FILE_BYTES: Final = 4096
-"""Bytes that the smallest file counts, for its directory entry takes space too."""
+"""Bytes that even an empty file counts, because its directory entry takes space."""
 
 
 class ProcessInfo(NamedTuple):
@@ -54,7 +54,7 @@ class LimitWatch:
     def add(self, process: Watched, limits: Limits) -> None:
         """Begins to check this step."""
         with self._changed:
-            # Otherwise the thread looks again by itself.
+            # A running thread looks again by itself.
             if self._idle:
                 self._changed.notify()
             self._steps[process] = limits
@@ -231,7 +231,7 @@ def _deleted(folder: Path, family: Iterable[ProcessInfo]) -> Iterator[os.stat_re
     seen: set[int] = set()
     for one in family:
         with contextlib.suppress(OSError):
-            for fd in os.listdir(f"/proc/{one.pid}/fd"):  # noqa: PTH208 - the same
+            for fd in os.listdir(f"/proc/{one.pid}/fd"):  # noqa: PTH208 - pathlib takes longer
                 with contextlib.suppress(OSError):
                     status = Path(f"/proc/{one.pid}/fd/{fd}").stat()
                     if (

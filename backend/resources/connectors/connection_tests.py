@@ -52,19 +52,19 @@ _SERVER_ERROR: Final = 500
 
 
 class TooManyTestsError(Exception):
-    """As many tests are under way as are allowed."""
+    """The most allowed tests are under way already."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixTest:
-    """Result of listing one place.
+    """Result of listing one prefix of a bucket.
 
     Attributes:
         place: As `s3://bucket/prefix/`.
         http_status: 0 where the store did not answer.
         code: The store's own error code.
         answer: The store's own words, without names of objects.
-        empty: Whether nothing is there.
+        empty: Whether the prefix has no objects.
         remedy: What can be done about a failure.
         milliseconds: How long it took.
     """
@@ -89,9 +89,9 @@ class ConnectionTestOutcome:
 
 
 class ConnectionTests:
-    """Tests connections, each in a thread that nobody waits for longer than `seconds`. Thread-safe.
+    """Tests connections, each in a thread that callers await for at most `seconds`. Thread-safe.
 
-    A store that sends its answer byte by byte could hold a test for hours: it then holds a thread of these alone.
+    A store that sends its answer byte by byte could hold a test for hours; it then holds only the test's own thread.
     """
 
     def __init__(self, seconds: float = TEST_SECONDS, most_at_once: int = MOST_AT_ONCE) -> None:
@@ -121,7 +121,7 @@ class ConnectionTests:
 
 
 class _Test:
-    """One test; what it has found so far may be read while it still runs."""
+    """One test; its results so far may be read while it still runs."""
 
     def __init__(self, connector: Mapping[str, Any], secrets: Secrets) -> None:
         self._connector = connector
@@ -157,14 +157,14 @@ class _Test:
             self.done.set()
 
     def outcome(self) -> ConnectionTestOutcome:
-        """Returns what came of it once it is done; raises what has no place in an outcome."""
+        """Returns the outcome once the test is done; raises errors that no outcome can express."""
         if self._defect is not None:
             raise self._defect
         passed = len(self._checks) == len(self._places) and all(check.passed for check in self._checks)
         return ConnectionTestOutcome(passed, self._message[:_LONGEST_MESSAGE], self._checks)
 
     def late(self, seconds: float) -> ConnectionTestOutcome:
-        """Returns that it is not done within the time."""
+        """Returns the outcome of a test that is not done after `seconds`."""
         checks = list(self._checks)
         place = self._places[min(len(checks), len(self._places) - 1)]
         why = f"there was no whole answer within {seconds:g} seconds"
@@ -200,7 +200,7 @@ def _milliseconds(began: float) -> int:
 
 
 def remedy(error: Exception) -> str:
-    """Returns what can be done about a failure of the store, as sentences; "" where nothing is known."""
+    """Returns the remedy for a failure of the store, as sentences; "" if none is known."""
     from botocore import exceptions
 
     known = advice(error)

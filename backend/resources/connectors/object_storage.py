@@ -23,7 +23,7 @@ _DENIED: Final = frozenset(
 # Temporary errors with a status below 500.
 _TEMPORARY: Final = frozenset({"RequestTimeout", "Throttling", "ThrottlingException", "429"})
 _NOT_IMPLEMENTED: Final = 501
-# The client takes the head of an answer that breaks off as a whole one, and then cannot read the time in it.
+# The client takes a truncated head of an answer as whole, and then cannot read the time in it.
 _BROKEN_HEAD: Final = "Invalid timestamp"
 _NO_STORE: Final = "what answers there does not speak as S3 and STS do"
 
@@ -145,7 +145,7 @@ def _credentials_were(connector: Mapping[str, Any]) -> str:
 
 
 def advice(error: Exception) -> str:
-    """Returns what an administrator can do about a failure, as a sentence; "" where the failure says it."""
+    """Returns the administrator's remedy for a failure, as a sentence; "" if the failure names it."""
     from botocore import exceptions
 
     match error:
@@ -174,8 +174,8 @@ _ROLE_SECONDS: Final = 3_600
 def s3_client(connector: Mapping[str, Any], secrets: Secrets, attempts: int = 2) -> "S3Client":
     """Creates a client with the connector's secret, else the credentials of the process, and with its role if any.
 
-    The client makes up to `attempts` of each request. It assumes the role again before each session ends, and raises
-    errors of that where it is used.
+    The client makes up to `attempts` of each request. It assumes the role again before each session ends; a failure of
+    that is raised by the request under way.
 
     Raises:
         CredentialsError: the secret cannot be used.
@@ -213,7 +213,7 @@ def _assume(
     try:
         return _session_key(role, endpoint, credentials)
     except failures() as error:
-        # The request was made with the other credentials, not with the role.
+        # The request was signed with the connector's credentials, not with the role's.
         why = explain(error, {**connector, "role_arn": None})
         raise RoleError(f"the role {role} could not be assumed: {why}") from error
 

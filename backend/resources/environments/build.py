@@ -14,7 +14,7 @@ from backend.resources.environments.lock import Lock
 from backend.resources.environments.uv import MEBIBYTE, Uv
 from backend.settings import PackageSettings
 
-# Byte code is compiled here, because steps could not store it. Compiling runs no code of a package.
+# Byte code is compiled at the build, because steps cannot store it. Compiling runs no code of a package.
 _COMMAND: Final = (
     "install",
     "--require-hashes",
@@ -43,9 +43,9 @@ class BuiltPackages:
 def build(
     uv: Uv, settings: PackageSettings, lock: Lock, place: Path, log: Callable[[str], None] | None = None
 ) -> BuiltPackages:
-    """Builds the packages of a lock below `place`, in place of what is there; `log` is given what uv said.
+    """Builds the packages of a lock below `place`, replacing its content; `log` gets the output of uv.
 
-    What fails leaves nothing: another try may never come, and the disk may be full because of it.
+    A failed build leaves nothing: another try may never come, and its files may have filled the disk.
 
     Raises:
         PackagesError: it failed, with uv's message, or reached a bound.
@@ -86,7 +86,7 @@ def _built(
 
 
 def find(place: Path) -> BuiltPackages | None:
-    """Returns what was built below `place`, if it is complete: a machine that lost power may have lost files."""
+    """Returns the packages built below `place` if complete: a machine that lost power may have lost files."""
     try:
         record = json.loads((place / _RECORD).read_text())
         found = BuiltPackages(place / record["folder"], tuple(record["modules"]), record["files"], record["size"])
@@ -96,7 +96,7 @@ def find(place: Path) -> BuiltPackages | None:
 
 
 def remove(place: Path) -> None:
-    """Removes a file, or a folder whose folders may be read-only; what cannot be removed stays."""
+    """Removes a file, or a folder with read-only folders in it; ignores failures."""
     if place.is_file():
         place.unlink(missing_ok=True)
         return

@@ -1,4 +1,4 @@
-"""Builds the packages of environments on this machine before a step needs them, and removes what nobody needs."""
+"""Builds the packages of environments on this machine before a step needs them, and removes unused builds."""
 
 import logging
 import threading
@@ -20,15 +20,15 @@ _LOG: Final = logging.getLogger(__name__)
 
 ROUND_SECONDS: Final = 1.0
 RETRY_MS: Final = 5 * 60_000
-"""Milliseconds after which a build that failed is tried again by itself."""
+"""Milliseconds after which a failed build is tried again unasked."""
 _UPKEEP_MS: Final = 3_600_000
 _BUILDS_AT_ONCE: Final = 4
-"""Builds that steps wait for, beside the one of the builder's own thread."""
+"""Most builds that steps wait for at once, beside the build of the builder's own thread."""
 _GONE_MS: Final = 2 * 86_400_000
 
 
 class PackageBuilder:
-    """A thread that builds the locks of all environments one after the other, and records what becomes of each.
+    """A thread that builds the locks of all environments one after the other, and records each outcome.
 
     `on_change` is called in the transaction of every record, because the readiness of workflows depends on it.
     """
@@ -49,7 +49,7 @@ class PackageBuilder:
         )
         self._beginning = threading.Lock()
         self._begun: dict[str, Future[BuiltPackages]] = {}
-        # What uv said in the last build of each lock, until that is recorded.
+        # Output of uv in the last build of each lock, until the build is recorded.
         self._logs: dict[str, str] = {}
         self._threads = ThreadPoolExecutor(_BUILDS_AT_ONCE, thread_name_prefix="package-build")
 
@@ -59,7 +59,7 @@ class PackageBuilder:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends what is being built, which begins anew in the next process; may be repeated."""
+        """Ends builds under way, which begin anew in the next process. Idempotent."""
         self._stopping.set()
         self._store.close()
         if self._thread is not None:
@@ -71,15 +71,15 @@ class PackageBuilder:
         return self._store.find(digest)
 
     def begin(self, digest: str) -> "Future[BuiltPackages]":
-        """Begins to build the packages of a lock, unless that is going on, and returns its outcome, or PackagesError.
+        """Begins to build the packages of a lock, unless a build is under way; the future may raise PackagesError.
 
-        It goes on when nobody waits for it any more: cancelling the future has no effect.
+        The build goes on when nobody waits for it any more: cancelling the future has no effect.
         """
         with self._beginning:
             begun = self._begun.get(digest)
             if begun is None:
                 begun = self._begun[digest] = Future()
-                # From now on it cannot be cancelled, for others may wait for it too.
+                # A running future cannot be cancelled, and others may wait for it too.
                 begun.set_running_or_notify_cancel()
                 try:
                     self._threads.submit(self._finish, digest, begun)
@@ -89,7 +89,7 @@ class PackageBuilder:
             return begun
 
     def round(self) -> None:
-        """Builds what is to be built, and removes what is unused once an hour."""
+        """Builds the missing locks, and removes unused builds once an hour."""
         rows = self._database.read(lambda tx: sql.wanted(tx, self._machine))
         for row in rows:
             if self._stopping.is_set():
@@ -135,7 +135,7 @@ class PackageBuilder:
         return row.state != "built" or self._store.find(row.digest) is None
 
     def _ask_now(self, digest: str) -> None:
-        """Brings forward what a clock ahead asked for: what fails before that time would count for nothing."""
+        """Sets the time of a request from a clock that was ahead to now, because failures before it do not count."""
 
         def work(tx: Tx) -> None:
             sql.request_build(tx, digest, self._clock())

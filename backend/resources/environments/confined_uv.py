@@ -42,7 +42,7 @@ def main(options: Mapping[str, Any], command: list[str]) -> NoReturn:
     if abi:
         restrictions.restrict_files(options["paths"], min(abi, _NEWEST_ABI), network=options["network"])
     restrictions.drop_rights(None)
-    # Set after the change of rights, which resets it.
+    # Set after the change of rights, which resets this signal.
     restrictions.prctl(restrictions.SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != options["parent"]:
         os._exit(1)

@@ -20,7 +20,7 @@ LARGEST_FILE_BYTES: Final = 65_536
 _PINNED: Final = re.compile(
     r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,100}[A-Za-z0-9])?==[1-9][0-9]{0,8}(?:\.(?:0|[1-9][0-9]{0,8})){0,5}(?:\.\*)?"
 )
-"""A release or all of its patches, in the standard spelling as it stands."""
+"""`==` and a release, or `==` and all patches of a release, in the standard spelling."""
 _LONGEST_SHOWN: Final = 60
 _MUST_BE: Final = "must be a requirement as pandas==2.3.*"
 _NOT_ALLOWED: Final = "must name a package of the index: no URL, path or option"
@@ -33,7 +33,7 @@ _COMMENT: Final = re.compile(r"(^|\s)#.*$")
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A requirements file with a version and hashes for each package, those that others need included."""
+    """A requirements file with version and hashes of each package, including packages that others need."""
 
     text: str
 
@@ -59,7 +59,7 @@ def lock_digest(definition: Mapping[str, Any]) -> str | None:
 
 
 class NumberedRequirement(NamedTuple):
-    """A requirement of a file, and the line that it begins in."""
+    """A requirement of a file, and the number of the line where it begins."""
 
     line: int
     text: str
@@ -76,7 +76,7 @@ def normalised_requirement(text: str) -> str:
         raise ValueError(_NOT_ALLOWED)
     if _PINNED.fullmatch(text):
         return text
-    # What is imported here takes as long to import as everything else that reads manifests.
+    # This import takes as long as all others that reading manifests needs.
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
@@ -91,7 +91,7 @@ def normalised_requirement(text: str) -> str:
 
 
 def lines_of_file(text: str) -> Iterator[NumberedRequirement]:
-    """Yields the lines of a requirements file that hold something, without comments, continued lines joined."""
+    """Yields the non-empty lines of a requirements file, without comments, continued lines joined."""
     begun, parts = 0, list[str]()
     for number, line in enumerate(text.splitlines(), start=1):
         content = _COMMENT.sub("", line).strip()
@@ -111,6 +111,6 @@ def _first_line(error: Exception) -> str:
 
 
 def interpreter_tag() -> str:
-    """Returns the interpreter of steps as `cpython-3.11-linux-x86_64`; packages are built for one of these."""
+    """Returns the interpreter of steps, for which packages are built, as `cpython-3.11-linux-x86_64`."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     return f"{sys.implementation.name}-{version}-{sysconfig.get_platform()}"

@@ -1,4 +1,4 @@
-"""SQL of locks, and of what machines have made of them."""
+"""SQL of locks, and of their builds on each machine."""
 
 import json
 from collections.abc import Collection
@@ -15,7 +15,7 @@ State = Literal["building", "built", "failed"]
 
 
 class WantedRow(NamedTuple):
-    """A lock that an environment's newest version has, and what this machine has made of it: None for nothing yet."""
+    """A lock that an environment's newest version has, and its build on this machine; None if it has none yet."""
 
     digest: str
     requested_at: int
@@ -24,14 +24,14 @@ class WantedRow(NamedTuple):
 
 
 class UnwantedRow(NamedTuple):
-    """A lock that no environment's newest version has, and when a build of it was last asked for."""
+    """A lock that no environment's newest version has, and the time of the last request to build it."""
 
     digest: str
     requested_at: int
 
 
 class LockRow(NamedTuple):
-    """When a lock was first built on any machine, the modules of its packages, and when a build was last asked for.
+    """A lock: its first build on any machine, the modules of its packages, and the last request to build it.
 
     The modules are a JSON list.
     """
@@ -52,7 +52,7 @@ class BuildRow(NamedTuple):
 
 
 class BuildLogRow(NamedTuple):
-    """Output of uv on a machine, None where it did not build, and when the state of that build changed."""
+    """Output of uv on a machine, None if it did not build, and the time of the build's last change of state."""
 
     log: str | None
     updated_at: int
@@ -61,7 +61,7 @@ class BuildLogRow(NamedTuple):
 class PackageState(NamedTuple):
     """State of the packages of a lock: `modules` are None until a machine has built them.
 
-    `failure` is why no machine could build them so far, if one tried.
+    `failure` is the reason why no machine could build them so far, if one tried.
     """
 
     modules: frozenset[str] | None
@@ -146,7 +146,7 @@ _FORGET_GONE = Command(delete(environment_builds).where(environment_builds.c.see
 
 
 def add_lock(tx: Tx, lock: Lock, now: int) -> None:
-    """Writes a lock; of one that is there a build is asked for, so that it is not removed as unneeded meanwhile."""
+    """Writes a lock, or asks for a build of an existing one, so that it is not removed as unneeded meanwhile."""
     if not tx.run(_REQUEST, of_digest=lock.digest, at=now):
         row = {"digest": lock.digest, "lock": lock.text, "created_at": now, "requested_at": now}
         tx.enqueue(_ADD_LOCK, **row, built_at=None, modules=None)
@@ -159,14 +159,14 @@ def lock_of(tx: Tx, digest: str) -> Lock | None:
 
 
 def set_packages(tx: Tx, resource_id: str, digest: str | None) -> None:
-    """Writes which lock the newest version of an environment has; None for none."""
+    """Records the lock of the newest version of an environment; None if it has none."""
     tx.enqueue(_FORGET_PACKAGES, resource_id=resource_id)
     if digest is not None:
         tx.enqueue(_ADD_PACKAGES, resource_id=resource_id, digest=digest)
 
 
 def wanted(tx: Tx, machine: str) -> list[WantedRow]:
-    """Returns the locks of all environments at their newest version, with what this machine has made of each."""
+    """Returns the locks of all environments at their newest version, with their builds on this machine."""
     return tx.all(_WANTED, machine=machine)
 
 
@@ -176,9 +176,9 @@ def request_build(tx: Tx, digest: str, now: int) -> None:
 
 
 def remove_unneeded(tx: Tx, kept: Collection[str], before: int, limit: int) -> int:
-    """Removes locks, with the records of their builds, that are not kept, and returns how many.
+    """Removes locks, with the records of their builds, that are not in `kept`; returns their number.
 
-    Those stay that an environment's newest version has, and those of which a build was asked for since `before`.
+    Locks stay that an environment's newest version has, or of which a build was asked for since `before`.
     """
     unneeded = [row for row in tx.all(_UNWANTED, before=before) if row.digest not in kept][:limit]
     for row in unneeded:
@@ -188,12 +188,12 @@ def remove_unneeded(tx: Tx, kept: Collection[str], before: int, limit: int) -> i
 
 
 def builds(tx: Tx, digest: str) -> list[BuildRow]:
-    """Returns what machines have made of a lock, by machine."""
+    """Returns the builds of a lock, by machine."""
     return tx.all(_BUILDS, digest=digest)
 
 
 def build_log(tx: Tx, digest: str, machine: str) -> BuildLogRow | None:
-    """Returns the log of a machine's build, or None where it has begun none."""
+    """Returns the log of a machine's build, or None if it has begun none."""
     return tx.first(_BUILD_LOG, digest=digest, machine=machine)
 
 
@@ -220,7 +220,7 @@ def record_build(
     modules: tuple[str, ...] = (),
     log: str | None = None,
 ) -> None:
-    """Writes what a machine has made of a lock."""
+    """Records the state of a lock's build on a machine."""
     tx.enqueue(_FORGET_BUILD, digest=digest, machine=machine)
     row = {"digest": digest, "machine": machine, "state": state, "message": message, "size": size, "log": log}
     tx.enqueue(_ADD_BUILD, **row, updated_at=now, seen_at=now)
@@ -234,6 +234,6 @@ def forget_build(tx: Tx, digest: str, machine: str) -> None:
 
 
 def report_machine(tx: Tx, machine: str, now: int, gone_before: int) -> None:
-    """Writes that a machine is there, and removes the records of those that did not report since `gone_before`."""
+    """Records that a machine is alive, and removes records of machines silent since `gone_before`."""
     tx.enqueue(_SEEN, of_machine=machine, at=now)
     tx.enqueue(_FORGET_GONE, before=gone_before)

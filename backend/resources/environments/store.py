@@ -19,13 +19,13 @@ from backend.settings import PackageSettings
 
 _RESOLVES_AT_ONCE: Final = 2
 RESOLVE_WAIT_SECONDS: Final = 5.0
-"""Seconds for which others wait: each holds one of the few threads that calls of the public API need too."""
+"""Seconds that a call waits to resolve, for it holds one of the few threads that calls of the public API need too."""
 _LOCK_POLL_SECONDS: Final = 0.2
 _USED: Final = "used"
 _USED_SECONDS: Final = 3_600
 _DAY_SECONDS: Final = 86_400
 _DIGEST: Final = "[0-9a-f]" * 64
-"""Pattern of the names that a store gives; whatever else is in its folder is somebody else's."""
+"""Pattern of the names that a store gives; anything else in its folder belongs to somebody else."""
 
 
 class PackageStore:
@@ -47,12 +47,12 @@ class PackageStore:
         self._woken.set()
 
     def wait(self, seconds: float) -> None:
-        """Waits so long, or until `wake` or `close`."""
+        """Waits for `seconds`, or until `wake` or `close`."""
         self._woken.wait(seconds)
         self._woken.clear()
 
     def close(self) -> None:
-        """Ends what is being resolved or built."""
+        """Ends the resolutions and builds under way."""
         self._closed.set()
         self._woken.set()
         self._uv.close()
@@ -60,7 +60,7 @@ class PackageStore:
     def resolve(self, requirements: list[str]) -> Lock:
         """Returns a lock of the newest packages that satisfy the requirements; raises PackagesError.
 
-        It is a former one, if that is younger than the settings say.
+        A former lock is returned again while it is younger than the settings say.
         """
         settings = self._settings
         key = json.dumps([interpreter_tag(), settings.index_url, settings.extra_index_url, *sorted(requirements)])
@@ -101,7 +101,7 @@ class PackageStore:
     def ensure(self, digest: str, load: Callable[[], Lock], log: Callable[[str], None] | None = None) -> BuiltPackages:
         """Returns the packages of a lock, built now if they are not there; `load` reads the lock.
 
-        `log` is given what uv said, where something is built.
+        `log` gets the output of uv, if a build takes place.
 
         Raises:
             PackagesError: they cannot be built.
@@ -123,7 +123,7 @@ class PackageStore:
     def remove_unused(self, wanted: Collection[str]) -> list[str]:
         """Removes builds that are not wanted and were not used for the days of the settings; returns their digests.
 
-        Those of other interpreters are never wanted, nor is what a killed process left. Raises OSError.
+        Builds for other interpreters and leftovers of killed processes are never wanted. Raises OSError.
         """
         oldest = time.time() - self._settings.keep_days * _DAY_SECONDS
         for left in (*self._folder.glob("scratch/resolve-*"), *self._folder.glob(f"locks/{_DIGEST}*")):

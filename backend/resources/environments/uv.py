@@ -31,17 +31,17 @@ _MOST_INSTALLERS: Final = 4
 _COMMON: Final = ("--no-config", "--no-progress", "--color", "never", "--no-python-downloads")
 _CREDENTIALS: Final = re.compile(r"(?<=://)[^/\s@]*@")
 _PATH_TOKEN: Final = re.compile(r"(?=[^/]*[0-9])(?=[^/]*[A-Za-z])[A-Za-z0-9_~.-]{16,}")
-"""A part of an index's path as long as the tokens that some indexes have there."""
+"""A part of an index's path that is long enough to be a token, as some indexes have in their paths."""
 _OUT_OF_MEMORY: Final = re.compile(
     r"memory allocation of \d+ bytes failed|failed to spawn thread|Cannot allocate memory|MemoryError"
 )
 _ENDED_BY_MEMORY: Final = (-signal.SIGABRT, -signal.SIGSEGV)
-"""A process that cannot allocate ends itself by one of these."""
+"""Signals by which a process that cannot allocate memory ends itself."""
 _SHORTEST_SECRET: Final = 8
 _PROGRESS: Final = ("Using ", "Resolved ", "Prepared ", "Downloading ", "Downloaded ")
 _CAUSE: Final = re.compile(r"\s*\bcause:\s*")
 
-# Descriptions of packages, and the wheels that an index does not describe.
+# Bytes that resolving may download: descriptions of packages, and wheels that an index does not describe.
 _MOST_BYTES: Final = 512 * MEBIBYTE
 _COMMAND: Final = ("compile", "-", "--generate-hashes", "--only-binary", ":all:", "--no-annotate", "--no-header")
 _WITHOUT_ADDRESSES: Final = ("--no-emit-index-url", "--no-emit-find-links")
@@ -73,7 +73,7 @@ class Uv:
         most_bytes: int,
         log: Callable[[str], None] | None = None,
     ) -> str:
-        """Runs a command of `uv pip` with `text` as its input, and returns what it prints.
+        """Runs a command of `uv pip` with `text` as its input, and returns its output.
 
         Args:
             command: Its words after `uv pip`.
@@ -81,7 +81,7 @@ class Uv:
             own: The folder that it may write to, which must exist and counts against `most_bytes`.
             seconds: Most seconds that it may take.
             most_bytes: Most bytes that it may write.
-            log: Given the end of what it said, without credentials and folders of the machine, however it ended.
+            log: Gets the end of the output, without credentials and folders of the machine, also after a failure.
 
         Raises:
             PackagesError: it failed, with its own message, or reached a bound.
@@ -125,7 +125,7 @@ class Uv:
         if not settings.network:
             words += ["--no-index", "--offline"]
         elif (paths := ssl.get_default_verify_paths()).cafile or paths.capath:
-            # An index of one's own may have a certificate that only the machine trusts.
+            # A private index may have a certificate that only the machine trusts.
             words.append("--system-certs")
         try:
             system_calls = syscall_filter.assemble(program_rules(network=settings.network)).hex()
@@ -165,7 +165,7 @@ class Uv:
             "PATH": "/usr/bin:/bin",
             "TMPDIR": str(own),
             "UV_CONCURRENT_DOWNLOADS": "4",
-            # So that the memory of one process and its number do not grow with the machine's processors.
+            # Bounds the threads, so that the process does not need more memory on machines with more processors.
             "UV_CONCURRENT_INSTALLS": str(min(_MOST_INSTALLERS, os.cpu_count() or 1)),
             "UV_NO_ENV_FILE": "1",
             "UV_KEYRING_PROVIDER": "disabled",
@@ -198,7 +198,7 @@ class Uv:
             if now >= next_count:
                 if bytes_below(own) > most_bytes:
                     return too_much
-                # So that counting takes a tenth of a core at most.
+                # The pause bounds the counting to a tenth of a core.
                 next_count = time.monotonic() + 10 * (time.monotonic() - now)
 
     def _message(self, said: str, status: int, own: Path) -> str:
@@ -209,7 +209,7 @@ class Uv:
         lines = [line.strip() for line in text.splitlines()]
         told = " ".join(line for line in lines if line and not line.startswith(_PROGRESS))
         message = _CAUSE.sub(": ", told.removeprefix("error: "))
-        # Callers of the public API read it as a reason, too.
+        # The message is also a reason that callers of the public API read.
         return self._shown(message, own)[:LONGEST_MESSAGE] or f"uv ended with status {status}"
 
     def _shown(self, text: str, own: Path) -> str:
@@ -243,7 +243,7 @@ def bytes_below(folder: Path) -> int:
 
 
 def _secrets_of(url: str) -> Iterator[str]:
-    """Yields what an index's address may hold beside its password that nobody else may read, and the password."""
+    """Yields the secrets of an index's address: its password, its user, and tokens in its path."""
     parts = urlsplit(url)
     if parts.password:
         yield from (parts.password, unquote(parts.password))

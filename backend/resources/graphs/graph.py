@@ -37,7 +37,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class ResultPart:
-    """A part of an answer: the first has the form `select`, `ask` or `construct`, the last says if it was cut.
+    """A part of an answer: the first has the form `select`, `ask` or `construct`, the last says if rows were cut.
 
     The form of a DESCRIBE is `construct`. `rows` are bindings in the format of SPARQL 1.1 results in JSON, `triples`
     are lines of N-Triples.

@@ -61,6 +61,6 @@ class Graphs:
 
 
 def graph_name(definition: Mapping[str, Any], run_id: str) -> str:
-    """Returns the IRI of the named graph that holds what a run published."""
+    """Returns the IRI of the named graph with the triples that a run published."""
     base = definition.get("base_iri") or DEFAULT_BASE_IRI
     return f"{base}run:{run_id}" if base.endswith(":") else f"{base}run/{run_id}"

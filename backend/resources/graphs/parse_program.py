@@ -150,8 +150,8 @@ def configure(_configuration: object, _scratch: Path | None) -> None:
 def parse_file(arguments: Arguments, descriptors: Sequence[int]) -> dict[str, int]:
     """Appends the triples of the file at the first descriptor to the file at the second, and counts them.
 
-    `ending` is the extension of the file; with a `mapping` it has rows. `triples` and `characters`, of the triples as
-    N-Triples, are what is left of the limits `most_triples` and `most_characters`, which messages name.
+    `ending` is the extension of the file; with a `mapping` it has rows. `triples` and `characters` (of the triples as
+    N-Triples) are the remainders of the limits `most_triples` and `most_characters`, which messages name.
     """
     from backend.resources.graphs.triple_json import write_triples
 

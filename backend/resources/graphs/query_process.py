@@ -25,7 +25,7 @@ _HEAD: Final = re.compile(
 )
 _TEXT: Final = re.compile(r"""<[^<>\s]*>|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""")
 _VARIABLE: Final = re.compile(r"[?$](\w+)")
-# What gives rows of its own, or matches something that no row shows.
+# Clauses that give rows of their own, or match something that no row shows.
 _OTHER: Final = re.compile(
     r"\b(?:GRAPH|UNION|VALUES|GROUP|HAVING|BIND|SELECT|MINUS|FROM|EXISTS)\b|_:|\[|\(\s*\)|[/|*+^#]|\"\"\"|'''",
     re.IGNORECASE,
@@ -41,7 +41,7 @@ _BATCH: Final = 200
 
 def main(folder: str, rows: int, seconds: float, size_bytes: int) -> None:
     """Evaluates the query on standard input."""
-    # For the case that the service, which ends this process in time, is gone.
+    # An alarm, in case the service that ends this process in time is gone.
     signal.alarm(int(seconds) + 2)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     confine(confinement(os.getppid(), own=[Path(folder)]))
@@ -63,7 +63,7 @@ def _write(part: ResultPart) -> None:
 
 
 def with_distinct_rows(query: str) -> str:
-    """Returns the query with DISTINCT where that takes away nothing but repeated triples, else as it is."""
+    """Returns the query with DISTINCT if that removes only repeated triples, else unchanged."""
     head = _HEAD.match(query)
     if head is None:
         return query
@@ -82,7 +82,7 @@ def _answer(store: "Store", text: str, rows: int, size_bytes: int) -> Iterator[R
     try:
         found = store.query(with_distinct_rows(text), use_default_graph_as_union=True)
     except SyntaxError:
-        # So that the place of an error is one of the text that was sent.
+        # Parsed first as sent, so that the position of an error fits the caller's text.
         found = store.query(text, use_default_graph_as_union=True)
     if isinstance(found, QueryBoolean):
         yield {"form": "ask", "boolean": bool(found)}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _UPDATE_SECONDS: Final = 300.0
 _CONNECT_SECONDS: Final = 10.0
 _READ_BYTES: Final = 64 * 1024
-# Answers of a proxy, whose server may still be at work.
+# Statuses of a proxy whose server may still be at work.
 _OF_PROXIES: Final = frozenset({502, 504})
 _LONGEST_REASON: Final = 300
 # Statuses that the operator of the endpoint can correct, so that the same request succeeds later.
@@ -167,7 +167,7 @@ class SparqlGraph:
 
 @contextlib.contextmanager
 def _ended_after(connection: socket.socket, seconds: float) -> Iterator[None]:
-    """Ends a connection that takes longer, also where it goes on byte by byte, of which each is in time."""
+    """Ends a connection that takes longer in all, even if each byte arrives in time."""
 
     def end() -> None:
         with contextlib.suppress(OSError):

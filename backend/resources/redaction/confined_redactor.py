@@ -40,15 +40,16 @@ _WALL_SECONDS_PER_CALL: Final = 180.0
 _PROCESSOR_FILES: Final = tuple(
     path for path in (Path("/proc/cpuinfo"), Path("/sys/devices/system/cpu")) if path.exists()
 )
-"""Files of the machine that onnxruntime reads of the machine when it is loaded; without them it ends its process."""
+"""Files about the processors that onnxruntime reads when it is loaded; without them it ends its process."""
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 class RedactionError(Exception):
-    """A sweep failed, and nothing of it may be used; the text is for a person.
+    """A sweep failed, and no result of it may be used; the text is for a person.
 
     `over_limit` says that it exceeded a limit of time, memory or size; `permanent`, that a retry is useless, for that
-    reason or because the program failed at the content. `model_calls` is how often a model was asked before.
+    reason or because the program failed at the content. `model_calls` is the number of calls to a model before the
+    failure.
     """
 
     def __init__(self, reason: str, model_calls: int = 0, *, over_limit: bool = False, permanent: bool = False) -> None:
@@ -59,14 +60,14 @@ class RedactionError(Exception):
 
 
 class SweptText(NamedTuple):
-    """A swept value as JSON text, and the member of it that was asked for, if that is a string."""
+    """A swept value as JSON text, and the requested member of it, if that is a string."""
 
     text: JsonText
     member: str | None
 
 
 class SweptLines(NamedTuple):
-    """Swept lines of a text that grows, and the lines that the sweep of those after them has to read too."""
+    """Swept lines of a growing text, and the lines that the sweep of the next lines has to read as context."""
 
     text: str
     above: str
@@ -75,9 +76,9 @@ class SweptLines(NamedTuple):
 class ConfinedRedactor:
     """Client of the processes that sweep. Thread-safe; every call blocks until its sweep has ended.
 
-    `models` are those it may ask, again as `model_retry` says if one fails. `scratch` is a folder for copies of
-    what is being swept. A sweep ends soon after its `halt` is set; `owner` is the API key whose run it is for, and
-    owners are served round robin.
+    `models` makes the models that sweeps may ask; `model_retry` says how a failed call is repeated. `scratch` is a
+    folder for copies of what is being swept. A sweep ends soon after its `halt` is set; `owner` is the API key whose
+    run it is for, and owners are served round robin.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class ConfinedRedactor:
         self._model_retry = model_retry
         self._limits = limits or RedactionLimits()
         self.scratch = scratch
-        """The folder of its copies."""
+        """The folder of copies of files that are being swept."""
         self._lock = threading.Lock()
         self._pools: dict[str | None, ConfinedPool] = {}
         self._closed = False
@@ -136,7 +137,7 @@ class ConfinedRedactor:
     ) -> tuple[SweptLines, Counts]:
         """Sweeps whole lines of a text that grows.
 
-        `above` is "" for the first, and then what was returned with the lines before. Raises as `values`.
+        `above` is "" for the first lines, then the `above` returned with the lines before. Raises as `values`.
         """
         given = {"above": above, "text": text}
         answer, counts = self._run("lines", policy, given, len(above) + len(text), f"{owner}/values", halt)
@@ -209,9 +210,9 @@ class ConfinedRedactor:
     ) -> tuple[FilePreview | str, Counts]:
         """Returns the beginning of a file for a person, after a sweep of all of it where the policy redacts.
 
-        Of a table it has the first `rows`, at most `MOST_ROWS` of `redaction.formats.preview`. With `head` the
-        source holds only the first bytes of the file, cut anywhere, and nothing is swept.
-        For a file that cannot be swept, or whose sweep exceeds a limit, returns why. Raises as `values`.
+        The preview of a table has the first `rows`, at most `MOST_ROWS` of `redaction.formats.preview`. With `head` the
+        source holds only the first bytes of the file, cut anywhere, and nothing is swept. For a file that cannot be
+        swept, or whose sweep exceeds a limit, returns the reason. Raises as `values`.
         """
         try:
             with source.open("rb") as given:
@@ -234,7 +235,7 @@ class ConfinedRedactor:
         return self._limits.expanded_mb
 
     def limit_of(self, size_bytes: int) -> str:
-        """Returns the limits of a sweep of so many bytes as text."""
+        """Returns the limits of a sweep of `size_bytes` bytes as text."""
         return self._limits.in_words(size_bytes)
 
     @property

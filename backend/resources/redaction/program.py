@@ -60,13 +60,13 @@ def configure(configuration: Mapping[str, Any], scratch: Path | None) -> None:
     # Log lines and warnings of libraries may quote the text that is swept.
     logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
-    # Patterns are compiled by the first search, which is this one: a job's processor time is its own alone.
+    # The first search compiles the patterns; made here, it does not count as processor time of a job.
     Redactor(_FIRST_POLICY).value(_FIRST_TEXT)
     collect_seldom()
 
 
 def collect_seldom() -> None:
-    """Makes the process look for cycles of objects seldom: sweeps leave none, and it takes a fifth of their time."""
+    """Makes garbage collections rare: sweeps leave no cycles of objects, and collections take a fifth of the time."""
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
 
@@ -108,7 +108,7 @@ def sweep_file(arguments: Arguments, descriptors: Sequence[int]) -> Answer:
 def sweep_text(arguments: Arguments, _: Sequence[int]) -> Answer:
     """Sweeps a value in the form of JSON `text`.
 
-    Returns it as `swept` text, which is null if the policy does not redact, and its swept `member` if that is a string.
+    Returns `swept` text, which is null if the policy does not redact, and its swept `member` if that is a string.
     """
     engine = _engine(arguments)
     with _described_failures(engine):
@@ -121,7 +121,7 @@ def sweep_text(arguments: Arguments, _: Sequence[int]) -> Answer:
 def sweep_lines(arguments: Arguments, _: Sequence[int]) -> Answer:
     """Sweeps the lines `text` of a text that grows, which follow the lines `above`.
 
-    `kept` is how many characters of both are `above` of the next lines.
+    `kept` is the number of characters at the end of both that are `above` for the next lines.
     """
     engine = _engine(arguments)
     with _described_failures(engine):
@@ -132,8 +132,8 @@ def sweep_lines(arguments: Arguments, _: Sequence[int]) -> Answer:
 def preview_file(arguments: Arguments, descriptors: Sequence[int]) -> Answer:
     """Returns the beginning of the file at the first descriptor, whose name is `name`, after a sweep of all of it.
 
-    Of a table it has the first `rows`; with `head` the file is only the first bytes of one, cut anywhere. `preview` is
-    null for a file that cannot be swept, for the `reason`.
+    The preview of a table has the first `rows`; with `head` the file is only the first bytes of a file, cut anywhere.
+    `preview` is null for a file that cannot be swept, for the `reason`.
     """
     engine = _engine(arguments)
     source, target = _scratch / "source", _scratch / "target"
@@ -194,7 +194,7 @@ def _engine(arguments: Arguments) -> Redactor:
 def _described_failures(engine: Redactor) -> Iterator[None]:
     """Replaces errors by JobFailedError, whose text does not quote what was swept.
 
-    Its data say how often the model was asked so far, and whether a `retry` may succeed.
+    Its data have the number of calls to the model so far, and whether a `retry` may succeed.
     """
     try:
         yield

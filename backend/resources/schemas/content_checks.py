@@ -13,7 +13,7 @@ _RECURSION_LIMIT: Final = 1_000
 
 
 class CodeProblem(NamedTuple):
-    """A problem of source text: its line, None where it is that of the whole text, and what is allowed."""
+    """A problem of source text: its line, None for the whole text, and the reason, with what is allowed."""
 
     line: int | None
     reason: str

@@ -27,7 +27,7 @@ _BASE: Final = "urn:schema"
 
 
 def validator_of(schema: Any) -> Any:
-    """Compiles a schema, by Draft 2020-12 unless it names another; formats are annotations only.
+    """Compiles a schema, by Draft 2020-12 unless it names another draft; formats are annotations only.
 
     Raises:
         jsonschema_rs.ValidationError: it is no schema, or refers to something that it does not contain.
@@ -38,7 +38,7 @@ def validator_of(schema: Any) -> Any:
 
 
 def mismatch(schema: object, value: object, what: str) -> str | None:
-    """Returns what does not fit, and where; None if the value fits. `what` names the value in messages."""
+    """Returns a message with what does not fit and where; None if the value fits. `what` names the value in it."""
     try:
         validator = validator_of(schema)
     except jsonschema_rs.ValidationError as unsound:
@@ -111,7 +111,7 @@ def _unsound(error: jsonschema_rs.ValidationError) -> str:
 
 
 def _with_ids(parts: Iterable[Any]) -> Iterator[Any]:
-    """Yields the parts below these that have an id by any draft."""
+    """Yields the parts below `parts` that have an id by any draft."""
     for part in parts:
         if isinstance(part, dict):
             if isinstance(part.get("$id", part.get("id")), str):

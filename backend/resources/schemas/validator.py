@@ -42,7 +42,7 @@ class SchemaValidator:
     def mismatch(
         self, schema: object, value: str, what: str, *, owner: str, halt: threading.Event | None = None
     ) -> str | None:
-        """Returns how a value, given as JSON text, does not fit its schema; None if it fits.
+        """Returns the mismatch of a value, given as JSON text, with its schema; None if it fits.
 
         A value that cannot be validated within the limits does not fit. `what` names the value in the message. Owners
         are served round robin.
@@ -226,18 +226,18 @@ class SchemaValidator:
 
 @dataclass(frozen=True, slots=True)
 class ManifestChecks:
-    """Checks of the schemas and the code of one call, which have until a time of `monotonic` together."""
+    """Checks of the schemas and the code of one call, each kind with a common deadline by `monotonic`."""
 
     judge: SchemaValidator
     schemas_until: float
     code_until: float
 
     def schema_problem(self, schema: object, *, answer: bool) -> str | None:
-        """Returns as `SchemaValidator.schema_problem`."""
+        """Returns the problem of a schema, or None; see `SchemaValidator.schema_problem`."""
         return self.judge.schema_problem(schema, answer=answer, deadline=self.schemas_until)
 
     def code_problem(self, text: str | bytes, *, defines: str | None = None) -> CodeProblem | None:
-        """Returns as `SchemaValidator.code_problem`."""
+        """Returns the problem of Python source, or None; see `SchemaValidator.code_problem`."""
         return self.judge.code_problem(text, defines=defines, deadline=self.code_until)
 
     def expression_problem(self, source: str, expected: Expected, scope: Scope) -> str | None:

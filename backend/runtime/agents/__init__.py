@@ -28,7 +28,7 @@ RUNNERS: Mapping[str, AgentRunner] = {
 
 
 async def run_step(deps: AgentDeps, request: StepRequest, on_progress: OnProgress) -> StepResult:
-    """Runs a step by the runner of its agent's type; raises StepFailed, also for a type that has none."""
+    """Runs a step by the runner of its agent's type; raises StepFailed, also for a type without a runner."""
     agent_type = request.agent["type"]
     runner = RUNNERS.get(agent_type)
     if runner is None:

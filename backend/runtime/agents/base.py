@@ -1,4 +1,4 @@
-"""Request, result and failure of a step, and the services that the runners of all types of agents use."""
+"""Request, result and failure of a step, and the services that all runners of agents use."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,15 +26,15 @@ def event_budget(limits: StepDataLimits) -> EventBudget:
 
 @dataclass(frozen=True)
 class StepRequest:
-    """All that an agent sees of its run.
+    """The part of a run that an agent sees, with the limits and callbacks of one attempt.
 
     `agent` is its definition, and `source` the files of an agent whose code is a folder. `needs` maps each needed step
-    to its return value, a large one as `JsonText`, and `files` those that left files to a folder of them.
-    `inputs` is the run's folder of inputs. All folders are read-only to the step. `outputs` is the step's own folder on
-    the host, made with the first output file and removed if the step fails. Of a connector only type, bucket and
-    prefixes reach the step. `events` counts what the attempt reports. `on_text` gets what the step prints, and the
-    traceback of its failure, as they come. `secrets` are the values of those that the agent names, by name.
-    `trace` has the attempt's span as `traceparent`, and its `tracestate`, where there is one.
+    to its return value, large ones as `JsonText`, and `files` steps that left files to their folder. `inputs` is the
+    run's folder of inputs. All folders are read-only to the step. `outputs` is the step's own folder on the host, made
+    with the first output file and removed if the step fails. Of a connector only type, bucket and prefixes reach the
+    step. `events` counts the attempt's events. `on_text` gets the step's output, and the traceback of its failure, as
+    they arrive. `secrets` maps the names that the agent declares to values. `trace` has the attempt's span as
+    `traceparent`, and its `tracestate` if there is one.
     """
 
     step: str
@@ -64,7 +64,7 @@ class StepResult:
     """The result of a completed step: its JSON return value, and its log.
 
     A large value is `JsonText`. `skipped` counts the entries of its folders that were left out, by the kinds of
-    `SKIPPED_KINDS`. `shared` has the paths of those files in the folder `outputs` that are for later steps alone.
+    `SKIPPED_KINDS`. `shared` has the paths of files in the folder `outputs` that are for later steps alone.
     """
 
     value: Any
@@ -76,10 +76,10 @@ class StepResult:
 class StepFailed(Exception):  # noqa: N818 - the event's name in the contract (17.12)
     """A step failed.
 
-    `message` is for the caller and holds no traceback; `type` is the exception's type, or names the cause; `log` is
-    what the step printed and the traceback, for the step's own log. `final` says that trying again cannot help, and
-    `retry_after` how many seconds a failing provider asks callers to wait. `by_the_agent` says that the agent itself
-    raised, and so chose the `type`.
+    `message` is for the caller and holds no traceback; `type` is the exception's type, or names the cause; `log` has
+    the step's output and the traceback, for the step's own log. `final` says that trying again cannot help;
+    `retry_after` has the seconds that a failing provider asks callers to wait. `by_the_agent` says that the agent
+    itself raised, and so chose the `type`.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class StepFailed(Exception):  # noqa: N818 - the event's name in the contract (1
 
 
 AnswerCheck = Callable[[object, object], Awaitable[str | None]]
-"""Returns how a model's answer does not fit a schema, by schema and answer; None where it fits."""
+"""Takes a schema and a model's answer; returns how the answer does not fit, None if it fits."""
 
 
 ValueReader = Callable[[str], Awaitable[JsonText]]

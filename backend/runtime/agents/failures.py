@@ -48,7 +48,7 @@ def workspace_limit(limits: Limits) -> StepFailed:
 
 
 def protocol_failure(reason: object) -> StepFailed:
-    """Returns the failure of a step that sent a frame that the runner never sends; the reason is for the log."""
+    """Returns the failure of a step that broke the runner's protocol; the reason is for the log."""
     return StepFailed("ProtocolError", PROTOCOL_MESSAGE, f"{plain(reason)}\n".encode())
 
 
@@ -90,7 +90,7 @@ def process_limit() -> StepFailed:
 def died(status: int | None, limits: Limits, exceeded: Excess | None = None) -> StepFailed:
     """Returns the failure of a step whose process ended before its result.
 
-    `status` is its exit status, negative for a signal, None where it still runs.
+    `status` is its exit status, negative for a signal, None if it still runs.
     """
     match exceeded:
         case "memory":

@@ -1,4 +1,4 @@
-"""Runs steps of agents that call a model: in this process, without a sandbox, since no code of theirs is executed."""
+"""Runs steps of agents that call a model: in this process, without a sandbox, because no code of authors runs."""
 
 import asyncio
 import time
@@ -117,7 +117,7 @@ class _Conversation:
             if self._progress_error is not None:
                 raise self._progress_error from error
             if isinstance(error, StepFailed):
-                # A tool has failed the step.
+                # A tool may have failed the step.
                 raise
             raise self._failure(error, late=clock.expired()) from error
         return await asyncio.to_thread(_storable, answer, self._request.data_limits)
@@ -131,7 +131,7 @@ class _Conversation:
         return model_failure(error, self._configured)
 
     async def report_usage(self) -> None:
-        """Reports the usage, also where the step failed; calls that failed are not counted."""
+        """Reports the usage, also if the step failed; calls that failed are not counted."""
         used = self._usage
         await self._report(
             "model usage",
@@ -157,7 +157,7 @@ class _Conversation:
         return self._configured.without_key(plain("".join(lines), 1024 * 1024)).encode()
 
     def emit_log(self, log: bytes) -> None:
-        """Hands on what of the log was not yet, so that it can be read while the step runs."""
+        """Passes on the new part of the log, so that people can read it while the step runs."""
         if self._request.on_text is not None and log.startswith(self._emitted):
             self._request.on_text(log[len(self._emitted) :])
             self._emitted = log
@@ -186,7 +186,7 @@ class _Conversation:
         import pydantic_ai
         from pydantic_ai import Agent, ModelRetry, StructuredDict, Tool
 
-        # It would be printed among what the process says at a terminal.
+        # The library would print it on the terminal, among the service's own lines.
         pydantic_ai.BANNER_ENABLED = False
         declared = self._request.agent
         tools = tools_of(declared.get("tools") or (), self._request, self._secrets)
@@ -213,7 +213,7 @@ class _Conversation:
     def _settings(self) -> "ModelSettings":
         declared = self._request.agent
         seconds = self._request.limits.timeout_seconds
-        # The library's own retries and time-outs would run against the step's clock.
+        # The library's own retries and time-outs would use up the step's time.
         settings: ModelSettings = {"max_retries": 0, "timeout": seconds}
         if declared.get("max_tokens") is not None:
             settings["max_tokens"] = declared["max_tokens"]
@@ -224,7 +224,7 @@ class _Conversation:
         return settings
 
     async def _report_streaming(self, _: Any, events: AsyncIterable[Any]) -> None:
-        """Reports from time to time how much of a streamed answer has arrived."""
+        """Reports periodically the size of a streamed answer so far."""
         from pydantic_ai.messages import PartDeltaEvent, TextPartDelta, ToolCallPartDelta
 
         characters = 0
@@ -281,8 +281,8 @@ def _write_answer(request: StepRequest, value: Any) -> None:
 def user_prompt(request: StepRequest) -> str:
     """Returns parameters, values of needed steps and failure of the run as JSON, then its input text, unless empty.
 
-    No JSON in it can hold a tag, and only its own closing tag follows the input text: so no caller's text can change
-    the parts before it.
+    JSON in the prompt contains no tags, and only the closing tag follows the input text, so a caller's text cannot
+    change the parts before it.
     """
     parts = [
         f"<{name}>\n{_json_without_tags(values)}\n</{name}>"

@@ -1,4 +1,4 @@
-"""Progress events of an agent: the step's clock while one is recorded, the attempt's limits, and dropped events."""
+"""Progress events of an agent: pausing the step's clock while they are recorded, limits, and dropped events."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ MAX_DROPPED_FRAMES: Final = 100
 def pause_clock(on_progress: OnProgress, clock: asyncio.Timeout) -> Callable[[str, EventData], Awaitable[None]]:
     """Wraps `on_progress` so that its time does not count towards the step's time-out.
 
-    It may wait long for sweeps of other runs.
+    Recording an event may wait long for sweeps of other runs.
     """
 
     async def report(message: str, data: EventData) -> None:
@@ -48,7 +48,7 @@ def limit_progress(budget: EventBudget, on_progress: OnProgress) -> OnProgress:
 
 
 def record_dropped(budget: EventBudget, payload: bytes) -> None:
-    """Records how many events the runner has dropped so far.
+    """Records the number of events that the runner has dropped so far.
 
     Raises:
         HostileFrameError: the runner never sends such a payload.
@@ -67,7 +67,7 @@ def record_dropped(budget: EventBudget, payload: bytes) -> None:
 
 
 def dropped_warning(budget: EventBudget, limits: StepDataLimits) -> EventData | None:
-    """Returns the data of the `warning` event about an attempt's dropped events; None where none was dropped."""
+    """Returns the data of the `warning` event about an attempt's dropped events; None if none was dropped."""
     if not budget.dropped_events:
         return None
     reasons = {

@@ -52,21 +52,21 @@ EXIT_SECONDS = 0.5
 MAX_SKIPPED = 10**9
 CONNECTOR_FIELDS = ("type", "bucket", "prefixes")
 INLINE_PARSE_BYTES = 4 * 1024
-"""The longest JSON that is parsed on the event loop: a step may send JSON that takes long to parse."""
+"""The longest JSON that is parsed on the event loop, because a step's JSON may take long to parse."""
 
 # The kinds of frame that are allowed before the request is sent, with the most bytes of each.
 WHILE_STARTING: Final = {READY: 0}
 
 
 class Scrubbing(NamedTuple):
-    """Scrubbers of a step: of text that people read (log, events, errors), and of data (return value, output files)."""
+    """Scrubbers of secrets in text for people (log, events, errors) and in data (return value, output files)."""
 
     words: Scrubber
     data: Scrubber
 
     @classmethod
     async def of(cls, secrets: Mapping[str, str]) -> Self:
-        """Returns the scrubbers for the values of these secrets, which are made off the loop."""
+        """Returns the scrubbers for the values of these secrets, made on a thread."""
         values = list(secrets.values())
         if not values:
             return cls(Scrubber(()), Scrubber(()))
@@ -79,7 +79,7 @@ async def run_python_step(
     """Runs the agent's `run(context)` in a sandbox of its own, within the environment's limits (contract 25.1, 25.9).
 
     When this returns or raises, also by cancellation, every process of the step is dead and reaped. Raises StepFailed;
-    exceptions of `on_progress` pass through. Nothing that it reports or leaves quotes a secret that it was given.
+    exceptions of `on_progress` pass through. Reports and files of the step do not quote its secrets.
     """
     scrubbing = await Scrubbing.of(request.secrets)
     try:
@@ -174,7 +174,7 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
 
 
 def _code(request: StepRequest) -> dict[str, Any]:
-    """Returns the text of the agent, or its folder with the function to call."""
+    """Returns the agent's code for the request: its text, or its folder with the function to call."""
     agent = request.agent
     if request.source is None:
         return {"text": agent["code"], "name": posixpath.basename(agent.get("code_file") or "agent.py")}
@@ -201,7 +201,7 @@ async def _converse(
     read_value: ValueReader,
     scrubbing: Scrubbing,
 ) -> tuple[Any, Mapping[str, int]]:
-    """Reads the step's frames until its result; returns that, and how many entries are not outputs, by kind."""
+    """Reads the step's frames until its result; returns the result, and the number of skipped entries by kind."""
     allowed = _while_running(request.data_limits)
     skipped: Mapping[str, int] = {}
     dropped_frames = 0
@@ -239,14 +239,14 @@ def _without(allowed: Mapping[int, int], *kinds: int) -> Mapping[int, int]:
 async def _parsed(
     parse_payload: Callable[Concatenate[bytes, P], T], payload: bytes, *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Returns what parsing returns, on the loop only for a short payload; a step has one payload parsed at a time."""
+    """Parses a payload, on the loop only if it is short; payloads of a step are parsed one at a time."""
     if len(payload) > INLINE_PARSE_BYTES:
         return await asyncio.to_thread(parse_payload, payload, *args, **kwargs)
     return parse_payload(payload, *args, **kwargs)
 
 
 async def _result(payload: bytes, limits: StepDataLimits, read_value: ValueReader, scrubber: Scrubber) -> Any:
-    """Returns the value; for a large one its text, after it was parsed in a process that can be killed."""
+    """Returns the return value; for a large one its text, checked in a process that can be killed."""
     await _parsed(require_levels, payload, limits.json_levels, "the return value")
     try:
         if len(payload) <= json_text.LARGEST_SHARED:
@@ -291,7 +291,7 @@ def _skipped(payload: bytes) -> Mapping[str, int]:
 
 
 def _event(payload: bytes, limits: StepDataLimits, scrubber: Scrubber) -> tuple[str, EventData]:
-    # An event keeps its message among its data: one level less than the frame.
+    # An event has its message among its data, so its JSON has one level less than the frame.
     if deeper_than(payload, limits.json_levels + 1):
         raise StepFailed("InvalidEvent", f"a progress event is nested more than {limits.json_levels} levels deep")
     try:

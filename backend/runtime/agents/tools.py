@@ -22,7 +22,7 @@ from backend.runtime.agents.base import StepFailed, StepRequest
 from backend.services.workflows.parameters import may_read
 
 ToolResult = dict[str, Any]
-"""Result of a tool, as the model gets it; with `error` where it has no other."""
+"""Result of a tool, as the model gets it: JSON, with the member `error` for a failure."""
 
 MOST_LISTED: Final = 1_000
 READ_BYTES: Final = 64 * 1024
@@ -66,7 +66,7 @@ def read_folder_file(folders: Mapping[str, Path], path: str, offset: int) -> Too
 
 
 def text_part(data: bytes, offset: int, size: int) -> ToolResult:
-    """Returns bytes from an offset of a file as text without half characters, and the offset of what follows."""
+    """Returns a part of a file from a byte offset as text, without half characters, and the offset of the next part."""
     if b"\0" in data:
         return {"error": "this is not a text file", "size_bytes": size}
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -97,7 +97,7 @@ def _open(root: Path, parts: list[str]) -> int:
             inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
             os.close(at)
             at = inner
-        # A pipe would wait for its other end.
+        # Opening a pipe would wait for its other end.
         file = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
     finally:
         os.close(at)

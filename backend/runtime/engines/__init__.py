@@ -1,1 +1,1 @@
-"""Engines, which execute segments; the state that counts is in the tables."""
+"""Engines, which execute segments; the tables, not engines, hold the state of runs."""

@@ -1,9 +1,9 @@
-"""The engine on DBOS, for worker processes that share a database: DBOS lets one of them have a segment.
+"""The engine on DBOS, for worker processes that share a database: DBOS gives each segment to one of them.
 
-Backends mark segments in the tables as handed over, which workers hear of. Each hand-over is one DBOS workflow, whose
-id is the segment's with the number of the hand-over: of the workers that start it, the first one executes the segment,
-and DBOS refuses the others. DBOS keeps an id for ever, and a segment that did not begin is handed over again. The state
-that DBOS keeps does not count: the tables say what runs, and an interrupted segment is never resumed.
+Backends mark segments in the tables as dispatched, and workers listen for that. Each dispatch is one DBOS workflow,
+whose id is the segment's with the number of the dispatch: the first worker to start it executes the segment, and DBOS
+refuses the others. DBOS keeps an id for ever, so a segment that did not begin is dispatched again. The state that DBOS
+keeps does not count: the tables have the state, and an interrupted segment is never resumed.
 """
 
 import logging
@@ -27,11 +27,11 @@ from backend.storage.outage import OUTAGE, TICK_SECONDS, Ticker
 _LOG = logging.getLogger(__name__)
 _DBOS_LOG: Final = logging.getLogger("dbos")
 
-# They are no Exception.
+# Errors of DBOS that are no Exception.
 _OTHER_ERRORS: Final = (dbos_error.DBOSWorkflowCancelledError, dbos_error.DBOSWorkflowConflictIDError)
 _NAME: Final = "workflow-api"
 _WORKFLOW: Final = "segment"
-# DBOS would make one of the code.
+# DBOS would derive a version from the code.
 _APPLICATION_VERSION: Final = "1"
 PURGED_AT_ONCE: Final = 1_000
 """Entries of DBOS that are read for each round of a purge."""
@@ -50,24 +50,24 @@ class DbosBackend:
         self._client.destroy()
 
     def submit(self, segment_id: str, dispatch: int) -> None:
-        """Does nothing: workers take the segment once it is marked as handed over."""
+        """Does nothing: workers take the segment once it is marked as dispatched."""
 
     def cancel(self, segment_id: str) -> None:
-        """Does nothing: the worker that executes the segment looks at its run's row by itself."""
+        """Does nothing: the worker that executes the segment watches its run's row."""
 
     def abandon(self, segment_id: str) -> None:
-        """Does nothing: nothing is executed here."""
+        """Does nothing: this process executes nothing."""
 
-    def executes(self, segment_id: str) -> bool:  # noqa: ARG002 - the same for every segment
-        """Returns False: nothing is executed here."""
+    def executes(self, segment_id: str) -> bool:  # noqa: ARG002 - one answer for all segments
+        """Returns False: this process executes nothing."""
         return False
 
     def claimed(self) -> frozenset[str]:
-        """Returns nothing: nothing is executed here."""
+        """Returns an empty set: this process executes nothing."""
         return frozenset()
 
     def purge(self, before: int, open_segments: AbstractSet[str], may_go_on: Callable[[], bool]) -> None:
-        """Removes the entries made before that time, except those of open segments; DBOS removes none by itself."""
+        """Removes DBOS's entries made before a time, except those of open segments; DBOS removes none by itself."""
         end = datetime.fromtimestamp(before / 1_000, UTC).isoformat()
         kept = 0
         try:
@@ -76,20 +76,20 @@ class DbosBackend:
                     end_time=end, limit=PURGED_AT_ONCE, offset=kept, load_input=False, load_output=False
                 )
             ):
-                # Of any state: DBOS does not learn that a segment ended with its worker.
+                # Entries of any state, because DBOS does not learn that a segment ended with its worker.
                 ended = [
                     entry.workflow_id for entry in entries if entry.workflow_id.partition(":")[0] not in open_segments
                 ]
                 self._client.delete_workflows(ended)
                 kept += len(entries) - len(ended)
         except Exception as error:
-            # The first worker makes the tables.
+            # The tables are missing until the first worker makes them.
             if not isinstance(error.__cause__, UndefinedTable):
                 raise
 
 
 class DbosWorker:
-    """Takes segments that were handed over for the local engine, up to `most` at once; `url` is the database's."""
+    """Takes dispatched segments for the local engine, up to `most` at once; `url` is the database's."""
 
     def __init__(self, url: str, owner: str, engine: LocalEngine, most: int, database: Database) -> None:
         self._engine = engine
@@ -99,7 +99,7 @@ class DbosWorker:
         self._taking = Ticker("taking", self._take, TICK_SECONDS)
         self._halted = False
         self._lock = threading.Lock()
-        # Ids of workflows: those that hold room, and those that this process need not start again.
+        # Ids of workflows: those that take up slots, and those that this process need not start again.
         self._running: set[str] = set()
         self._tried: set[str] = set()
         self._left = True
@@ -108,7 +108,7 @@ class DbosWorker:
             "name": _NAME,
             "system_database_url": url,
             "application_version": _APPLICATION_VERSION,
-            # Unique to this process, so that DBOS never resumes what another one left.
+            # Unique to this process, so that DBOS never resumes workflows of another one.
             "executor_id": owner,
             "console_log_level": "ERROR",
             "enable_otlp": False,
@@ -116,7 +116,7 @@ class DbosWorker:
 
     @property
     def room(self) -> int:
-        """Number of segments that can be taken besides; from any thread."""
+        """Number of further segments that can be taken. Thread-safe."""
         return self._most - len(self._running)
 
     def start(self) -> None:
@@ -129,7 +129,7 @@ class DbosWorker:
             try:
                 ended = self._engine.execute(segment_id)
             except RuntimeError:
-                # The engine has ended, and another worker or session is to execute the segment.
+                # The engine has ended, so another worker or session is to execute the segment.
                 self._requeue(segment_id)
             else:
                 ended.result()
@@ -138,29 +138,29 @@ class DbosWorker:
                 self._free(DBOS.workflow_id)
 
         self._execute = execute
-        # None of DBOS's own queues is used.
+        # DBOS's own queues are not used.
         DBOS.listen_queues([])
         DBOS.launch()
         self._taking.start()
 
     def hear(self, names: Collection[str] | None) -> None:
-        """Takes segments at once where some were handed over; a listener of the database."""
+        """Takes segments at once if some were dispatched; a listener of the database."""
         if names is None or DISPATCHED in names:
             self._taking.wake()
 
     def halt(self) -> None:
-        """Takes no more segments; does not wait; from any thread; may be repeated."""
+        """Takes no more segments; does not wait. Thread-safe and idempotent."""
         self._halted = True
 
     def stop(self) -> None:
-        """Takes no more segments, and ends DBOS; the engine has ended before."""
+        """Takes no more segments, and ends DBOS; called after the engine's end."""
         self._taking.stop()
         DBOS.destroy(destroy_registry=True)
         _DBOS_LOG.removeFilter(self._log_filter)
 
     def _take(self) -> None:
-        """Starts workflows of segments that were handed over, as far as there is room."""
-        # While it is not known, a segment that ends asks for another round.
+        """Starts workflows of dispatched segments while slots are free."""
+        # A segment that ends before the room is known asks for another round.
         self._left = True
         if self._halted or self.room <= 0:
             return
@@ -172,14 +172,14 @@ class DbosWorker:
             self._tried.update(taken)
             self._running.update(taken)
         for workflow_id in taken:
-            # One each, since DBOS may wait long for the database before it starts one.
+            # One thread each, since DBOS may wait long for the database before it starts a workflow.
             threading.Thread(
                 target=self._start_workflow, args=(workflow_id, found[workflow_id]), name="segment", daemon=True
             ).start()
         self._left = len(taken) < len(untried)
 
     def _start_workflow(self, workflow_id: str, segment_id: str) -> None:
-        """Executes a segment to its end, unless another worker has this hand-over."""
+        """Executes a segment to its end, unless another worker has this dispatch."""
         assert self._execute is not None
         try:
             with SetWorkflowID(workflow_id, workflow_id_reuse_policy="reject"):
@@ -204,14 +204,14 @@ class DbosWorker:
         try:
             self._database.write(lambda tx: requeue_segment(tx, segment_id), lock_key="launcher")
         except DatabaseUnavailableError as error:
-            # The run reaper requeues it, a little later.
+            # The run reaper requeues the segment a little later.
             _LOG.debug("Segment %s could not be requeued: %s", segment_id, error)
 
 
 class OutageFilter(logging.Filter):
-    """Drops records while the database is away: DBOS polls every second, and logs each time that it failed.
+    """Drops log records during outages of the database: DBOS polls every second, and logs every failure.
 
-    It may fail before anything of ours: `healthy` asks the database, which makes the outage known.
+    DBOS may notice an outage first; then `healthy` asks the database, which records the outage.
     """
 
     def __init__(self, healthy: Callable[[], bool]) -> None:

@@ -29,13 +29,13 @@ class _Entry:
 class LocalEngine:
     """Executes segments in this process; `on_free` is called whenever one has ended.
 
-    A lock guards the segments, those reserved, and whether more are accepted. Tasks belong to the loop's thread alone.
-    A segment is reserved while the start of its run, with which it begins, is being committed.
+    A lock guards the segments, the reserved segments, and whether more are accepted. Tasks belong to the loop's thread
+    alone. A segment is reserved while the start of its run is being committed.
     """
 
     def __init__(self, context: SegmentContext, on_free: Callable[[], None]) -> None:
         self.owner: Final = context.owner
-        """The owner of the segments that are executed here."""
+        """The owner id of the segments that this engine executes."""
         self._context = context
         self._on_free = on_free
         self._loop = uvloop.new_event_loop()
@@ -55,24 +55,24 @@ class LocalEngine:
         self._thread.start()
 
     def stop(self, grace_seconds: float) -> None:
-        """Accepts no more segments, gives the present ones so long to end, then ends them as orphaned."""
+        """Accepts no more segments, gives the present ones a grace to end, then ends them as orphaned."""
         with self._lock:
             self._closing = True
-            # What is being committed has begun.
+            # Reserved segments, whose commit is under way, count as begun.
             self._settled.wait_for(lambda: not self._reserved, _RESERVED_SECONDS)
             self._closed = True
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self._drain(grace_seconds), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
-        # Otherwise a start failed before this thread, and nothing would ever run on the loop.
+        # Without the thread, as after a failed start, nothing would run on the loop.
         with self._lock:
             self._loop.close()
 
     def abort(self) -> None:
         """Accepts no more segments and ends the present ones, also during the grace of a `stop`.
 
-        Does not wait; from any thread; may be repeated, also after a stop.
+        Does not wait. Thread-safe and idempotent, also after a stop.
         """
         with self._lock:
             self._closing = self._closed = True
@@ -96,7 +96,7 @@ class LocalEngine:
         return ended
 
     def reserve(self, segment_id: str) -> bool:
-        """Reserves execution of a segment that begins with a commit under way; False where none may begin any more.
+        """Reserves execution of a segment that begins with a commit under way; returns False if the engine is closed.
 
         `confirm` or `release` must follow; a stop waits for it.
         """
@@ -106,7 +106,7 @@ class LocalEngine:
             return not self._closing
 
     def confirm(self, segment_id: str, claimed: "ClaimedSegment") -> None:
-        """Executes a reserved segment, whose begin is durable; where the engine has ended, recovery ends its run."""
+        """Executes a reserved segment, whose begin is durable; if the engine has ended, recovery ends its run."""
         with self._lock:
             if self._closed:
                 self._forget(segment_id)
@@ -114,12 +114,12 @@ class LocalEngine:
                 self._loop.call_soon_threadsafe(self._begin_reserved, segment_id, claimed)
 
     def release(self, segment_id: str) -> None:
-        """Gives up a reserved segment, which was not committed."""
+        """Gives up a reserved segment, whose begin was not committed."""
         with self._lock:
             self._forget(segment_id)
 
     def call_soon(self, action: Callable[[], None]) -> None:
-        """Calls an action on the loop, unless that has ended; from any thread."""
+        """Calls an action on the loop, unless the loop has ended. Thread-safe."""
         with self._lock:
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(action)
@@ -140,28 +140,28 @@ class LocalEngine:
                 self._loop.call_soon_threadsafe(entry.segment.abort)
 
     def executes(self, segment_id: str) -> bool:
-        """Returns whether the segment is executed here; see `Engine.executes`."""
+        """Returns whether this engine executes the segment; see `Engine.executes`."""
         with self._lock:
             return segment_id in self._segments or segment_id in self._reserved
 
     @property
     def running(self) -> int:
-        """Number of segments that are executed here; from any thread."""
+        """Number of segments that this engine executes. Thread-safe."""
         with self._lock:
             return len(self._segments) + len(self._reserved)
 
     def claimed(self) -> set[str]:
-        """Returns the segments that are executed here and set running; see `Engine.claimed`."""
+        """Returns the segments that this engine executes and has set running; see `Engine.claimed`."""
         with self._lock:
             return {segment_id for segment_id, entry in self._segments.items() if entry.segment.claimed}
 
     def _entry(self, segment_id: str) -> _Entry:
-        """Returns the segment's entry, added where there is none; the caller holds the lock."""
+        """Returns the segment's entry, a new one if there is none; the caller holds the lock."""
         if self._closed:
             raise RuntimeError("the engine was stopped")
         entry = self._segments.get(segment_id)
         if entry is None:
-            # A start does without what executes segments.
+            # Imported here, because a start does not need the code that executes segments.
             from backend.runtime.execution.segment import Segment
 
             entry = self._segments[segment_id] = _Entry(Segment(self._context, segment_id))

@@ -1,1 +1,1 @@
-"""The final sweep: a finished run's outputs are given out only once they were redacted."""
+"""The final sweep: redacts a finished run's outputs before callers may read them."""

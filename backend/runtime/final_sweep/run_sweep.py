@@ -28,7 +28,7 @@ _WITHHELD: Final = "Withheld: it could not be swept for personal data within its
 
 
 class RunSweep:
-    """One attempt to sweep a run; `folder` is for copies of its objects, and it ends soon after `halt` is set."""
+    """One attempt to sweep a run; `folder` is for copies of its objects. It ends soon after `halt` is set."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class RunSweep:
         folder: Path,
         halt: threading.Event,
     ) -> "RunSweep | None":
-        """Returns the sweep of a run that waits for it; None where another process has swept or erased the run."""
+        """Returns the sweep of a run that waits for it; None if another process has swept or erased the run."""
         row = database.read(lambda tx: sql.run(tx, run_id))
         return None if row is None else cls(database, objects, redactor, row, folder, halt)
 
     def run(self) -> None:
-        """Sweeps and opens the run's outputs; what exceeds the limits of a sweep is withheld, with a warning.
+        """Sweeps and opens the run's outputs; parts that exceed the limits of a sweep are withheld, with a warning.
 
         Raises:
             RedactionError, OSError: nothing was opened.
@@ -106,7 +106,8 @@ class RunSweep:
         manifest = redaction_manifest.with_counts(self._row.pii_redaction, OUTPUTS, self._counts.as_dict())
         manifest = redaction_manifest.ended(manifest, began=bool(self._row.began), opened=True)
         columns = {**self._columns, "pii_redaction": manifest}
-        # A fault or a crash may have left others, which no row names: they go by the request that the sweep began with.
+        # A fault or crash may have left further objects, which no row names; the removal requested at the begin covers
+        # them.
         originals = [output.object_key for output in outputs] if self._stores else []
         sweep_id = self._sweep_id if self._stores else None
 
@@ -116,7 +117,7 @@ class RunSweep:
         return self._database.write(finish, lock_key=run_of(self._run_id))
 
     def _begin(self) -> bool:
-        """Takes over from sweeps that failed or lost the hold, and removes what they stored.
+        """Takes over from sweeps that failed or lost their lock, and removes the objects that they stored.
 
         Returns False, without a change, if the run waits for a sweep no longer.
         """
@@ -127,15 +128,15 @@ class RunSweep:
         )
         if earlier:
             left = tuple(f"-{sweep_id}-swept" for sweep_id in earlier)
-            # What cannot be removed now goes once the run is swept.
+            # Objects that cannot be removed now go once the run is swept.
             with contextlib.suppress(OSError):
                 self._objects.delete_chosen(run_prefix(self._run_id), lambda key: key.endswith(left))
         return earlier is not None
 
     def _discard_if_ended(self) -> None:
-        """Requests the removal of what the sweep stored if the run was erased, or swept by another process, meanwhile.
+        """Requests the removal of the sweep's objects if the run was erased, or swept by another process, meanwhile.
 
-        An earlier removal may have come before it was stored. What rows name stays.
+        An earlier removal may have come before they were stored. Objects that rows name stay.
         """
         if not self._stores:
             return
@@ -151,17 +152,17 @@ class RunSweep:
         self._policy["max_model_calls"] -= counts.model_calls
 
     def _values(self, values: list[Any]) -> list[Any] | None:
-        """Returns the swept values; None where they exceed the limits of a sweep."""
+        """Returns the swept values; None if they exceed the limits of a sweep."""
         return self._counted(lambda: self._redactor.values(self._policy, values, self._halt, owner=self._row.key_id))
 
     def _text(self, text: str) -> SweptText | None:
-        """Returns the swept result, with the summary that it carries; None where it exceeds the limits of a sweep."""
+        """Returns the swept result, with the summary in it; None if it exceeds the limits of a sweep."""
         return self._counted(
             lambda: self._redactor.text(self._policy, text, self._halt, owner=self._row.key_id, member=SUMMARY)
         )
 
     def _counted(self, sweep: Callable[[], tuple[T, Counts]]) -> T | None:
-        """Returns what a sweep returns, and adds its counts; None where no retry can help."""
+        """Runs a sweep, adds its counts and returns its result; None for a failure that no retry can help."""
         try:
             swept, counts = sweep()
         except RedactionError as error:
@@ -183,7 +184,7 @@ class RunSweep:
         if swept is None:
             swept = [_withheld(messages[0]), [_WITHHELD] * len(messages[1]), _withheld(messages[2])]
         self._columns["error_message"], warnings, self._columns["result_error_message"] = swept
-        # An earlier warning about the summary was about the unswept one.
+        # An earlier warning about the summary concerned the unswept summary.
         warnings = [after for before, after in zip(messages[1], warnings, strict=True) if before != SUMMARY_TOO_LONG]
         self._columns["warnings"] = json_text.write([*warnings, *self._warnings])
 

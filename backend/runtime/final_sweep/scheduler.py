@@ -1,9 +1,10 @@
-"""The final sweeps of finished runs, before which their outputs stay closed (contract 13.9, 21.11).
+"""Schedules the final sweeps of finished runs, whose outputs stay closed until then (contract 13.9, 21.11).
 
 The outputs of a run are opened together, in one transaction after all of them were swept and stored. A sweep that
-fails, or dies with the process, leaves them closed, and another starts over later under other keys. Of several sweeps
-of a run only the one that began last can open it, once. No row ever names the objects of any other, which are removed,
-because each sweep requests that before it stores anything. So are the objects of a run that was erased meanwhile.
+fails, or dies with the process, leaves them closed, and another sweep starts over later under other keys. Only the
+sweep of a run that began last can open the run, once. No row ever names the objects of other sweeps. They are removed,
+because each sweep requests the removal before it stores anything; objects of a run that was erased meanwhile are
+removed too.
 """
 
 import logging
@@ -34,13 +35,13 @@ from backend.storage.outage import TICK_SECONDS, Ticker
 _LOG = logging.getLogger(__name__)
 
 CONCURRENT_SWEEPS: Final = 4
-"""The concurrent sweeps of one process; keys without one share as many more."""
+"""Most concurrent sweeps of one process; keys without a running sweep share as many more."""
 
 _BACKOFF: Final = Backoff(first_seconds=1.0, longest_seconds=300.0)
 _END_SECONDS: Final = 2.0
-# The most runs whose objects one round removes.
+# Most runs whose objects one round removes.
 _MOST_CLEARED: Final = 50
-# Another process that sweeps a run may die before it is done.
+# Time until a run that another process sweeps is looked at again, because that process may die.
 _ELSEWHERE_SECONDS: Final = 2.0
 
 
@@ -80,20 +81,20 @@ class FinalSweeps:
         self._active: dict[str, _Active] = {}
         self._removing = False
         self._stopping = threading.Event()
-        # One thread more than there are sweeps, for removals.
+        # One thread more than sweeps, for removals.
         self._threads = ThreadPoolExecutor(2 * concurrent + 1, thread_name_prefix="final-sweep")
         # An earlier process may have died in mid-sweep, and nothing unswept may stay on this disk.
         shutil.rmtree(folder, ignore_errors=True)
 
     def start(self) -> None:
-        """Starts a thread that begins rounds, soon after each other and after each sweep."""
+        """Starts a thread that makes rounds periodically and after each sweep."""
         self._ticker.start()
 
     def round(self) -> "list[Future[None]]":
         """Starts to sweep finished runs that wait for it, and then to remove the originals of swept runs.
 
-        Ends the sweep of a run that waits for it no longer, as after an erasure by any process. Returns the sweeps,
-        and the removals where there are any.
+        Ends sweeps of runs that no longer wait for one, as after an erasure by any process. Returns futures of the
+        sweeps, and of removals if there are any.
         """
         with self._lock:
             active = dict(self._active)
@@ -106,7 +107,7 @@ class FinalSweeps:
             self._elsewhere = {run_id: until for run_id, until in self._elsewhere.items() if run_id in waiting}
             chosen = list(self._chosen(waiting))
             self._active.update(chosen)
-            # What removes all of a run at once comes first.
+            # Removals of all objects of a run come first.
             keys = sorted(filter(self._retries.is_due, unnamed), key=is_unnamed_outputs_key, reverse=True)
             remove = bool(keys) and not self._removing
             self._removing |= remove
@@ -127,7 +128,7 @@ class FinalSweeps:
         shutil.rmtree(self._folder / run_id, ignore_errors=True)
 
     def stop(self) -> None:
-        """Ends every sweep, which begins anew in the next process; may be repeated."""
+        """Ends every sweep, which begins anew in the next process. Idempotent."""
         self._ticker.stop()
         self._stopping.set()
         with self._lock:
@@ -173,7 +174,7 @@ class FinalSweeps:
             with self._lock:
                 del self._active[run_id]
             sweep.done.set()
-            # Other runs may have waited for this one.
+            # Other runs may have waited for the end of this sweep.
             self._ticker.wake()
 
     def _hold(self, run_id: str) -> AbstractContextManager[bool]:
@@ -186,7 +187,7 @@ class FinalSweeps:
         _LOG.exception("The final sweep of run %s failed; next try in %d s", run_id, seconds)
 
     def _remove(self, keys: Iterable[str], *, more: bool) -> None:
-        """Removes objects that no row names; one that cannot be removed delays neither others nor any sweep."""
+        """Removes objects that no row names; a failed removal delays neither others nor sweeps."""
         removed = []
         cleared: set[str] = set()
         try:
@@ -223,10 +224,9 @@ class FinalSweeps:
         _LOG.exception("%s could not be removed; next try in %d s", what, seconds)
 
     def _remove_unnamed(self, run_id: str) -> bool:
-        """Removes the shared files of an ended run, and the objects of outputs that no row names, whoever stored them.
+        """Removes the shared files of an ended run, and all objects of outputs that no row names.
 
-        Returns False where a sweep of the run still goes on in any process, which may be about to store one; raises
-        OSError.
+        Returns False if a process still sweeps the run, and so may be about to store an object; raises OSError.
         """
         with self._hold(run_id) as ended:
             if ended:

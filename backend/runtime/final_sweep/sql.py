@@ -1,4 +1,4 @@
-"""SQL of the final sweep: which runs wait for it, and what it writes."""
+"""SQL of the final sweep: the runs that wait for it, and the changes that it makes."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ class UnsweptRunRow(NamedTuple):
 
 
 class SweptRunRow(NamedTuple):
-    """A run that is being swept: what the sweep needs of it, and the columns that it may change."""
+    """The columns of a run that its sweep reads or may change."""
 
     run_id: str
     key_id: str
@@ -109,7 +109,7 @@ _FORGET_SHARED = Command(delete(shared_files).where(shared_files.c.run_id == _RU
 def to_do(tx: Tx) -> tuple[dict[str, str], list[str]]:
     """Returns the finished runs that wait for their sweep, oldest first, with their keys; and objects to be removed.
 
-    Both of one snapshot: the sweep of a run that waits is not to lose its objects before it names them.
+    To be called in one snapshot, so that no waiting run loses objects that its sweep has not named yet.
     """
     still = {row.run_id: row.key_id for row in tx.all(_WAITING)}
     return still, [key for key in tx.scalars(_REMOVALS) if run_of(key) not in still]
@@ -131,11 +131,11 @@ def finish(
 ) -> bool:
     """Replaces a run's outputs by the swept ones and opens them.
 
-    Changes nothing and returns False if the run was erased or swept meanwhile, or if another sweep began since that of
-    `sweep_id` did; None is a sweep that stores nothing.
+    Changes nothing and returns False if the run was erased or swept meanwhile, or if another sweep began after
+    `sweep_id`; None stands for a sweep that stores nothing.
 
-    `changed` are outputs with output_id and what is new of them, `withheld` the ids of those that nobody may see,
-    `originals` the objects that are to be removed; columns that are not given stay.
+    `changed` has the output_id and new columns of outputs, `withheld` ids of outputs that nobody may see, `originals`
+    objects to be removed; columns that are not given stay.
     """
     if sweep_id is not None and not tx.exists(_HAS_REMOVAL, of_object_key=unnamed_outputs_key(row.run_id, sweep_id)):
         return False
@@ -160,7 +160,7 @@ def finish(
 
 
 def begin(tx: Tx, run_id: str, sweep_id: str) -> list[str] | None:
-    """Begins a sweep that stores objects; returns the ids of the sweeps that it takes over from, which open nothing.
+    """Begins a sweep that stores objects; returns the ids of earlier sweeps, which can open nothing any more.
 
     Requests the removal of the objects that no row will name in the end. Returns None, without a change, if the run
     does not wait for a sweep.
@@ -175,19 +175,19 @@ def begin(tx: Tx, run_id: str, sweep_id: str) -> list[str] | None:
 
 
 def request_removal_of_unnamed(tx: Tx, run_id: str, asked_by: str) -> None:
-    """Requests the removal of outputs that no row of a swept or erased run names, as some may have been stored late."""
+    """Requests the removal of outputs that no row of a swept or erased run names, because some may be stored late."""
     key = unnamed_outputs_key(run_id, asked_by)
     _forget_removals(tx, [key])
     tx.enqueue(_ADD_REMOVAL, object_key=key)
 
 
 def is_swept(tx: Tx, run_id: str) -> bool:
-    """Returns whether a run was swept, and not erased."""
+    """Returns whether a run was swept and is not erased."""
     return tx.exists(_IS_SWEPT, of_run_id=run_id)
 
 
 def removed(tx: Tx, keys: Iterable[str]) -> None:
-    """Records that objects are removed, and forgets the names of shared files that were among them."""
+    """Records that objects were removed, and deletes the rows of shared files among them."""
     keys = list(keys)
     runs_cleared = {run_of(key) for key in keys if is_unnamed_outputs_key(key)}
     if runs_cleared:

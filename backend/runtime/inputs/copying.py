@@ -71,12 +71,12 @@ T = TypeVar("T")
 
 STORE_RETRY: Final = RetryPolicy(
     retry_on=is_transient,
-    # Threads that were throttled together do not come back together.
+    # Spreads the next tries of threads that were throttled together.
     backoff=Backoff(first_seconds=1.0, longest_seconds=30.0, jitter=0.25),
     seconds=60.0,
     describe=loggable,
 )
-"""For a store that throttles or fails for a while."""
+"""Retries for a store that throttles or fails for a while."""
 
 _POLL_SECONDS: Final = 0.1
 
@@ -104,7 +104,7 @@ class ListedObject(NamedTuple):
 
 
 class CopyError(ValueError):
-    """An object is not what was listed, or copying was stopped; the message says which and how."""
+    """An object differs from its listing, or copying was stopped; the message says which and how."""
 
 
 class OtherThreadFailedError(Exception):
@@ -127,14 +127,14 @@ class CopyHalt:
         return self._stop.is_set() or self._failed.is_set()
 
     def wait(self, timeout: float) -> bool:
-        """Waits for so many seconds, or until the threads are to end; returns whether they are."""
+        """Waits for `timeout` seconds, or until the threads are to end; returns whether they are."""
         until = time.monotonic() + timeout
         while not self.is_set() and (left := until - time.monotonic()) > 0:
             self._stop.wait(min(left, _POLL_SECONDS))
         return self.is_set()
 
     def check(self) -> None:
-        """Raises where the threads are to end.
+        """Raises if the threads are to end.
 
         Raises:
             CopyError: `stop` was set.
@@ -146,7 +146,7 @@ class CopyHalt:
             raise OtherThreadFailedError
 
     def retry(self, work: Callable[[], T], what: str) -> T:
-        """Returns what `work` returns, retried by STORE_RETRY; raises as `check`, also between two tries."""
+        """Returns the result of `work`, retried by STORE_RETRY; raises as `check`, also between two tries."""
         try:
             return STORE_RETRY.run_blocking(work, what, halt=self)
         except HaltedError:
@@ -174,7 +174,7 @@ class Copying:
         with ThreadPoolExecutor(THREADS, thread_name_prefix="inputs") as threads:
             workers = [threads.submit(self._work, waiting) for _ in range(THREADS)]
         errors = [error for worker in workers if (error := worker.exception()) is not None]
-        # The others only ended because of the first.
+        # Other threads only ended because of the first failure.
         for error in sorted(errors, key=lambda error: isinstance(error, OtherThreadFailedError)):
             raise error
 
@@ -213,7 +213,7 @@ class Copying:
         return self._client.get_object(Bucket=bucket, Key=found.key)["Body"]
 
     def _write(self, found: ListedObject, body: "StreamingBody", file: BinaryIO) -> None:
-        """Writes as many bytes as were listed, for which the limits were checked."""
+        """Writes exactly the listed number of bytes, for which the limits were checked."""
         written = 0
         while part := body.read(_PART_BYTES):
             self._halt.check()

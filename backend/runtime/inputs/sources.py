@@ -59,7 +59,7 @@ def materialise(
 ) -> Entry:
     """Copies every object below the prefix into `folder` and returns the manifest's entry.
 
-    Files are named after the keys below the prefix. Nothing is copied where the listing is empty, beyond its limits or
+    Files are named after the keys below the prefix. Nothing is copied if the listing is empty, beyond its limits or
     differs from the entry `recorded` by the run's first segment. Ends soon after `stop` is set.
 
     Raises:
@@ -121,7 +121,7 @@ def _check_inside(connector: Mapping[str, Any], bucket: str, prefix: str) -> Non
 
 
 def _within_limits(found: Iterable[ListedObject], declared: ResolvedInput) -> list[ListedObject]:
-    """Returns the objects, which must be within the limits; leaves out the folder markers that consoles make."""
+    """Returns the objects, without the folder markers that consoles make; raises if they exceed the limits."""
     objects: list[ListedObject] = []
     size = 0
     for one in found:
@@ -137,7 +137,7 @@ def _within_limits(found: Iterable[ListedObject], declared: ResolvedInput) -> li
 
 
 def _list(client: "S3Client", halt: CopyHalt, bucket: str, prefix: str) -> Iterator[ListedObject]:
-    """Yields every object below the prefix; each page is retried by itself, so that no listing starts over."""
+    """Yields every object below the prefix; pages are retried one by one, so that no listing starts over."""
     following: dict[str, str] = {}
     while True:
         page = halt.retry(partial(list_page, client, bucket, prefix, **following), f"Listing bucket {bucket}")
@@ -152,10 +152,11 @@ def _list(client: "S3Client", halt: CopyHalt, bucket: str, prefix: str) -> Itera
 
 
 def file_names(keys: Iterable[str]) -> Mapping[str, str]:
-    """Returns the relative path for each key below an input's prefix, also where keys differ in case or form only.
+    """Returns a distinct relative path for each key below an input's prefix.
 
-    A path has no empty part, no `.` or `..`, no part above 255 bytes, at most 64 folders and little above 1,024 bytes,
-    and none is a folder of another. A key that is such a path keeps it, unless it collides with an earlier one.
+    A path has no empty part, no `.` or `..`, no part above 255 bytes, at most 64 folders and little above 1,024 bytes;
+    no path is a folder of another, and no two differ only in case or Unicode form. A key that is such a path keeps it,
+    unless it collides with an earlier one.
     """
     return distinct_paths({key: _plain(key) for key in keys}, _digest)
 
@@ -202,7 +203,7 @@ def materialise_uploads(
     `recorded` is as in `materialise_all`. Ends soon after `stop` is set.
 
     Raises:
-        InputError: a file could not be copied, or is not the one that the run began with.
+        InputError: a file could not be copied, or differs from the file that the run began with.
     """
     items: defaultdict[str, list[Item]] = defaultdict(list)
     upload_ids: dict[str, str] = {}

@@ -33,12 +33,12 @@ Source = Callable[[str], Iterable[PublishFile]]
 """Returns the files of a run, by its id.
 
 Raises:
-    GraphUnavailableError: they cannot be read now.
+    GraphUnavailableError: the files cannot be read now.
 """
 
 
 def stored_outputs(database: Database, objects: ObjectStore) -> Source:
-    """Returns a source of the outputs of steps."""
+    """Returns a Source that reads the stored outputs of steps."""
 
     def files(run_id: str) -> Iterable[PublishFile]:
         rows = database.read(lambda tx: outputs_sql.outputs_of(tx, run_id))
@@ -86,7 +86,7 @@ class _Stream(io.RawIOBase):
 
 MAX_TRIPLES: Final = 1_000_000
 MAX_CHARACTERS: Final = 256_000_000
-"""The bound of all triples as N-Triples, which a store may hold in memory."""
+"""Most characters of all triples as N-Triples, which a store may hold in memory."""
 
 _PROGRAM: Final = "backend.resources.graphs.parse_program"
 _OVER_LIMIT: Final = frozenset({FailureKind.DEADLINE, FailureKind.MEMORY, FailureKind.DIED})
@@ -95,7 +95,7 @@ _BLOCK_BYTES: Final = 256 * 1024
 
 @dataclass(slots=True)
 class _Publication:
-    """One publication whose files are being parsed, and the triples and characters that are left to it."""
+    """One publication whose files are being parsed, and the triples and characters left of its limits."""
 
     spool: TripleSpool
     entry: Mapping[str, Any]
@@ -119,7 +119,7 @@ class _Publication:
         }
 
     def count(self, answer: Any) -> None:
-        """Counts the triples that a process says it wrote; it has read untrusted files, so its answer is checked."""
+        """Counts the triples of a process's answer, which is checked because the process has read untrusted files."""
         match answer:
             case {"triples": int(triples), "characters": int(characters)}:
                 if 0 <= triples <= self.triples and 0 <= characters <= self.characters:

@@ -32,26 +32,26 @@ _LOG = logging.getLogger(__name__)
 
 # Changes of publications need no order among other changes.
 _LOCK_KEY: Final = "publications"
-# A publication that another process withdraws ends here within two seconds.
+# Seconds within which a publication that another process withdraws ends here.
 _TICK_SECONDS: Final = 1.0
-# A claim is renewed once so much of its time has passed.
+# Age at which a claim is renewed.
 _RENEWED_AFTER_MS: Final = 60_000
 _REMOVING_THREADS: Final = 4
 _MAX_REMOVALS: Final = 50
 _MAX_WAITING: Final = 10_000
 _BACKOFF: Final = Backoff(first_seconds=1.0, longest_seconds=sql.LONGEST_WAIT_MS / 1000)
-# A publication that failed for so long is given up.
+# Time of failures after which a publication is given up.
 _TRIED_FOR_MS: Final = DAY_MS
 
 CONCURRENT_PUBLICATIONS: Final = 8
-"""The concurrent publications of one process; keys without one share as many more."""
+"""Most concurrent publications of one process; keys without a running one share as many more."""
 
 _CONCURRENT_PER_GRAPH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationSuccess:
-    """A publication that its graph holds: its name there, and how many triples it has."""
+    """A publication that its graph holds: the name of its named graph, and its number of triples."""
 
     name: str
     triples: int
@@ -83,13 +83,15 @@ class Active:
 
 
 class Publisher:
-    """Publishes and removes. The table holds all orders, so a crash loses none; carrying one out twice has no effect.
+    """Publishes outputs to graphs, and removes them.
+
+    The table holds all orders, so a crash loses none; carrying one out twice has no effect.
 
     Only completed runs stay published: publications of runs that fail or are cancelled meanwhile are removed again.
 
     Several processes share the table. Each claims a publication before it changes the named graph of the run, and keeps
-    the claim while the store may still carry out an update, so that nothing lands behind a removal. A process that was
-    suspended may lose its claim in the middle: where its update lands after all, the row says so, or is to be removed.
+    the claim while the store may still carry out an update, so that nothing lands behind a removal. A suspended process
+    may lose its claim in the middle: if its update lands after all, the row records it, or its removal is requested.
     """
 
     def __init__(
@@ -114,18 +116,18 @@ class Publisher:
 
     @property
     def publishing(self) -> frozenset[tuple[str, str]]:
-        """The publications that are under way here, by run and graph."""
+        """The publications under way in this process, by run and graph."""
         with self._lock:
             return frozenset(self._active)
 
     @property
     def removing(self) -> frozenset[str]:
-        """The graphs that something is being removed from here."""
+        """The graphs with removals under way in this process."""
         with self._lock:
             return frozenset(self._removing)
 
     def start(self) -> None:
-        """Starts its thread, beginning with the orders that an earlier process left."""
+        """Starts the thread, beginning with the orders that an earlier process left."""
         alone = not self._database.remote
         self._database.write(lambda tx: sql.resume(tx, self._clock(), alone=alone), lock_key=_LOCK_KEY)
         self._ticker.start()
@@ -140,7 +142,7 @@ class Publisher:
         self._removing_threads.shutdown()
 
     def wake(self) -> None:
-        """Starts to carry out new orders; called after the commit, from any thread."""
+        """Starts to carry out new orders; called after their commit. Thread-safe."""
         self._ticker.wake()
 
     def watch(self, run_id: str, graph_id: str) -> Watch:
@@ -152,7 +154,7 @@ class Publisher:
         self._watches.pop((run_id, graph_id), None)
 
     def remove(self, run_id: str) -> None:
-        """Orders the removal of all that a run published, durable on return and carried out soon after.
+        """Orders the removal of all publications of a run, durable on return and carried out soon after.
 
         Ends publications of the run that are in progress.
         """
@@ -162,7 +164,7 @@ class Publisher:
             self.wake()
 
     def round(self) -> None:
-        """Claims what is due and begins it, and ends what was withdrawn."""
+        """Claims and begins due publications and removals, and ends withdrawn ones."""
         if not self._database.read(sql.any_open):
             self._halt(lambda _: True)
             return
@@ -178,7 +180,7 @@ class Publisher:
         self._begin(self._database.read(lambda tx: sql.waiting(tx, self._owner, now, _MAX_WAITING)), now)
 
     def _review_claims(self, now: int) -> None:
-        """Renews the claims of what is in progress, and ends publications that were withdrawn or lost their claim."""
+        """Renews the claims of work in progress, and ends publications that were withdrawn or lost their claim."""
         with self._lock:
             publishing = set(self._active)
             in_progress = publishing.union(*(map(_key, rows) for rows in self._removing.values()))
@@ -203,7 +205,7 @@ class Publisher:
                 one.halt.set()
 
     def _begin(self, waiting: list[sql.WaitingPublicationRow], now: int) -> None:
-        # An unfinished run is published by its own process, whose watch learns why an attempt failed.
+        # Publications of unfinished runs are made by the run's own process, whose watch reports failed attempts.
         ours = [row for row in waiting if row.ended or (row.run_id, row.graph_id) in self._watches]
         with self._lock:
             chosen = list(next_publications(ours, self._active.values()))
@@ -231,7 +233,7 @@ class Publisher:
         finally:
             with self._lock:
                 del self._active[_key(active)]
-        # Other publications may have waited for this one.
+        # Other publications may have waited for the end of this one.
         self.wake()
 
     def _clear(self, graph_id: str) -> None:
@@ -251,11 +253,11 @@ class Publisher:
             with self._lock:
                 del self._removing[graph_id]
         if rows:
-            # There may be more than one round takes.
+            # More removals may be due than one round takes.
             self.wake()
 
     def _remove(self, rows: list[sql.OrderedPublicationRow]) -> None:
-        """Removes publications; they count as removed only once nothing of them stays readable."""
+        """Removes publications; records them as removed only once nothing of them stays readable."""
         if not rows:
             return
         try:
@@ -277,10 +279,10 @@ class Publisher:
         except GraphRefusedError as error:
             self._settle(row, PublicationFailure(str(error)))
         except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
-            # The store may carry out the update yet, and until that cannot be any more nobody else may remove it.
+            # The store may still carry out the update, so the claim is kept until that is impossible.
             may_land = isinstance(error, GraphOutcomeUnknownError)
             if active.halt.is_set():
-                # It was withdrawn, or starts over in the next process.
+                # The publication was withdrawn, or starts over in the next process.
                 if not may_land:
                     self._release(row)
                 return
@@ -371,9 +373,9 @@ def _reason(error: BaseException) -> str:
 
 
 def next_publications(waiting: Iterable[WaitingPublicationRow], active: Collection[Active]) -> Iterator[Active]:
-    """Yields the waiting publications to start now, in order for each key, those of the keys with the fewest first.
+    """Yields the waiting publications to start now, in order for each key, keys with the fewest running first.
 
-    A key has one at a time for each graph, so that a store which does not answer holds up only a few.
+    A key has one publication at a time for each graph, so that a store that does not answer holds up only a few.
     """
     known = {(one.run_id, one.graph_id) for one in active}
     keys = Counter(one.key_id for one in active)

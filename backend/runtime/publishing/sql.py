@@ -1,4 +1,4 @@
-"""SQL of the publisher: its queue, and the knowledge graphs that it publishes to."""
+"""SQL of the publisher: its queue, and the knowledge graphs to which it publishes."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -79,10 +79,10 @@ FAILED: Final = "failed"
 REMOVING: Final = "removing"
 
 LONGEST_WAIT_MS: Final = 256_000
-"""Longest wait for a next attempt; a longer one was set by a clock that was ahead, and counts as over."""
+"""Longest wait for a next attempt; a longer wait was set by a clock that was ahead, and counts as over."""
 
 CLAIM_MS: Final = 360_000
-"""Time after which a claim that is not renewed ends: longer than an update of a store, which outlives its process."""
+"""Time of a claim without renewal: longer than an update of a store, which may outlive the process."""
 
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")
 _GRAPH: Final[BindParameter[str]] = bindparam("of_graph_id")
@@ -194,7 +194,7 @@ def order(tx: Tx, *, run_id: str, graph_id: str, graph_version: int, entry: str,
 
 
 def any_open(tx: Tx) -> bool:
-    """Returns whether there is anything to publish, to remove or to settle."""
+    """Returns whether a publication waits to be made, removed or settled."""
     return tx.exists(_ANY_OPEN)
 
 
@@ -206,15 +206,15 @@ def graphs_to_clear(tx: Tx, owner: str, now: int) -> list[str]:
 def claim_removals(tx: Tx, graph_id: str, owner: str, now: int, most: int) -> list[OrderedPublicationRow]:
     """Claims and returns the removals from a graph that are due and that no other owner has claimed, longest due first.
 
-    A claim that is left of a publication delays its removal, as the update of the graph may not have ended yet:
-    removals have an owner of their own, which takes again only the claims that a removal left.
+    A claim left by a publication delays its removal, because the update of the graph may not have ended yet. So
+    removals have an owner of their own, which takes over only claims left by removals.
     """
     rows = tx.all(_REMOVALS, of_graph_id=graph_id, of_owner=owner, now=now, most=most)
     return [row for row in rows if claim(tx, row.run_id, row.graph_id, REMOVING, owner, now)]
 
 
 def claim(tx: Tx, run_id: str, graph_id: str, state: str, owner: str, now: int) -> bool:
-    """Claims a publication for `CLAIM_MS`, or renews the claim; False if another has it, or it left that state."""
+    """Claims a publication for `CLAIM_MS`, or renews the claim; False if another owner has it, or its state changed."""
     return bool(
         tx.run(
             _CLAIM,
@@ -261,21 +261,21 @@ def settle_ended(tx: Tx, now: int) -> None:
 
 
 def resume(tx: Tx, now: int, *, alone: bool) -> None:
-    """Makes everything that is open due now; claims of others end where this process `alone` has the database."""
+    """Makes all open publications due now; ends claims of others if this process `alone` has the database."""
     tx.enqueue(_RESUME, now=now)
     if alone:
         tx.enqueue(_RELEASE_ALL)
 
 
 def remove(tx: Tx, run_id: str, now: int) -> int:
-    """Requests the removal of everything that a run published; returns from how many graphs."""
+    """Requests the removal of a run's publications; returns their number."""
     return tx.run(_REMOVE, of_run_id=run_id, now=now)
 
 
 def land(tx: Tx, row: OrderedPublicationRow, now: int) -> None:
     """Records that the named graph has the publication, or else requests its removal.
 
-    A publication that landed before is as it was. Where it failed, or its removal was requested or is done, the removal
+    A publication that landed before stays as it is. If it failed, or its removal was requested or is done, the removal
     is requested anew, and the claim of a removal that may have come before the update ends.
     """
     one = {"of_run_id": row.run_id, "of_graph_id": row.graph_id}
@@ -291,7 +291,7 @@ def fail(tx: Tx, run_id: str, graph_id: str, owner: str) -> None:
 
 
 def postpone(tx: Tx, run_id: str, graph_id: str, owner: str, until: int) -> None:
-    """Makes a publication or removal that the owner has claimed due at that time."""
+    """Makes a publication or removal that the owner has claimed due at `until`."""
     tx.enqueue(_POSTPONE, of_run_id=run_id, of_graph_id=graph_id, of_owner=owner, new_next_attempt_at=until)
 
 

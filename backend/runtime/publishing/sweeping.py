@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyoxigraph import Triple
 
 Sweep = Callable[[str, TripleSpool, threading.Event], TripleSpool]
-"""Returns a run's triples, by its id, as they may be published; ends soon after the event is set.
+"""Takes a run's id, its triples and a halt; returns the swept triples, and ends soon after the halt is set.
 
 Raises:
     GraphRefusedError: they cannot be swept within the limits of a sweep.
@@ -30,7 +30,7 @@ Raises:
 _SweepTexts = Callable[[Mapping[str, Any], list[str]], list[str]]
 
 _AT_ONCE: Final = 1_000
-# An IRI is a URL by its nature, and vocabularies have dates in theirs.
+# Types that are not looked for in IRIs: an IRI is a URL by its nature, and vocabularies have dates in theirs.
 _NOT_IN_IRIS: Final = frozenset({"URL", "DATE_TIME"})
 
 
@@ -53,12 +53,12 @@ def by_policy(database: Database, redactor: ConfinedRedactor) -> Sweep:
 
 
 class _Budget:
-    """Sweeps within the model calls that a run has left, and records those that were made."""
+    """Sweeps within the model calls that a run has left, and records the calls made."""
 
     def __init__(self, database: Database, redactor: ConfinedRedactor) -> None:
         self._database = database
         self._redactor = redactor
-        # Each batch may make all the calls that are left, so there is one at a time.
+        # One batch at a time, because each may make all the calls that are left.
         self._asking = threading.Lock()
 
     def values(
@@ -74,7 +74,7 @@ class _Budget:
             except RedactionError as error:
                 self._record(run_id, Counts(model_calls=error.model_calls))
                 raise
-            # The values themselves are counted in the sweep of the files that hold them.
+            # Only model calls are counted, because the sweep of the files counts the values.
             self._record(run_id, Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped))
             return swept
 
@@ -129,7 +129,7 @@ def _rebuilt(triple: "Triple | TripleStatement", literals: Mapping[str, str], ir
     def term(one: Any) -> Any:
         if isinstance(one, Literal):
             swept = literals[one.value]
-            # A typed value, as a date, becomes plain text once it was replaced.
+            # A replaced value of a type such as a date becomes plain text.
             return one if swept == one.value else Literal(swept, language=one.language)
         if isinstance(one, NamedNode):
             swept = iris[one.value]

@@ -1,1 +1,1 @@
-"""The worker that this process is: its sessions and their leases, the memory of its steps, its start and its stop."""
+"""The worker part of a process: sessions and their leases, and the start and stop of all that executes segments."""

@@ -1,4 +1,4 @@
-"""Executes segments in this process, with all that goes with them (docs/architecture.md)."""
+"""Starts and stops all parts that execute segments in this process (docs/architecture.md)."""
 
 import shutil
 import threading
@@ -24,7 +24,7 @@ _SECONDS: Final = 60
 
 
 class LeftoverRemoval:
-    """Removes from a work folder what belongs to runs that ended while no segment of theirs ran here."""
+    """Removes folders of runs from the work folder that ended while no segment of theirs ran in this process."""
 
     def __init__(self, database: Database, work: Path) -> None:
         self._database = database
@@ -33,20 +33,20 @@ class LeftoverRemoval:
         self._ticker = Ticker("tidy", self.round, _SECONDS)
 
     def start(self) -> None:
-        """Starts its thread, with a round at once."""
+        """Starts the thread, with a round at once."""
         self._ticker.start()
 
     def halt(self) -> None:
-        """Ends the present round soon; from any thread."""
+        """Ends the present round soon. Thread-safe."""
         self._halted.set()
 
     def stop(self) -> None:
-        """Ends its thread; may be repeated."""
+        """Ends the thread. Idempotent."""
         self.halt()
         self._ticker.stop()
 
     def round(self) -> None:
-        """Removes what is there now."""
+        """Removes the leftovers present now."""
         folders = list(self._work.iterdir())
         kept = self._database.read(in_flight) if folders else set()
         for folder in folders:
@@ -55,20 +55,21 @@ class LeftoverRemoval:
 
 
 class Executor:
-    """Starts and stops in their order the parts that execute segments; `backend.runtime.bootstrap` makes them.
+    """Starts and stops, in order, the parts that execute segments; `backend.runtime.bootstrap` makes them.
 
     Args:
         sessions: The engine of this process.
         open_sandbox: Chooses the isolation of steps, at the start.
-        publisher: Publishes what runs leave.
+        publisher: Publishes outputs of runs.
         redactor: Sweeps for personal data.
-        final_sweeps: Sweep what finished runs leave.
+        final_sweeps: Sweep outputs of finished runs.
         leftovers: Removes folders that a crash left below `work`.
         packages: Builds the packages of environments before a step needs them.
         pools: The threads of segments, which end last.
-        work: The folder of what running steps need on disk, one folder a run.
-        own_objects: Whether the stored objects rest in the data folder of this process alone.
-        drain_seconds: How long steps may go on once `stop` was called.
+        work: The folder of files of running steps, one folder a run.
+        own_objects: Whether stored objects are in this process's own data folder, and so out of reach of other
+        processes.
+        drain_seconds: Seconds that steps may go on after `stop`.
     """
 
     def __init__(
@@ -101,13 +102,13 @@ class Executor:
         self._sandbox: Sandbox | None = None
 
     def start(self, on_free: Callable[[], None]) -> None:
-        """Ends what an earlier process left running, before anything new runs.
+        """Ends segments that an earlier process left running, then starts all parts.
 
         `on_free` is called whenever a segment has ended.
 
         Raises:
             SandboxUnavailableError: steps cannot be isolated here as the settings ask; the message says what to do.
-            ObjectStoreError: others execute runs of the same database, and cannot reach the objects of this process.
+            ObjectStoreError: another host executes runs of this database, and cannot reach the objects of this process.
         """
         with self._lifecycle:
             self._work.mkdir(parents=True, exist_ok=True)
@@ -121,13 +122,13 @@ class Executor:
             self._packages.start()
 
     def stop(self) -> None:
-        """Takes nothing new, lets steps go on for a grace, and ends the rest as orphaned; may be repeated."""
+        """Takes no new segments, lets steps go on for a grace, and ends the rest as orphaned. Idempotent."""
         self._leftovers.halt()
         with self._lifecycle:
             self._leftovers.stop()
             self.sessions.stop(self._drain_seconds)
             self._packages.stop()
-            # What is being swept is swept again at the next start.
+            # Interrupted sweeps are made again at the next start.
             self._final_sweeps.stop()
             self._redactor.close()
             self.publisher.stop()
@@ -138,17 +139,17 @@ class Executor:
                 pool.shutdown()
 
     def sweep_now(self) -> None:
-        """Looks at once for segments that must end."""
+        """Makes the reaper look at once for segments that must end."""
         self.sessions.sweep_now()
 
     def forget(self, run_id: str) -> None:
-        """Ends what still goes on for an erased run, and removes what it left in knowledge graphs and on this disk."""
+        """Ends work still under way for an erased run, and removes its publications and its files on this disk."""
         self.publisher.remove(run_id)
         self._final_sweeps.forget(run_id)
         shutil.rmtree(self._work / run_id, ignore_errors=True)
 
     def measured(self) -> list[Family]:
-        """Returns what is executed here, as metrics; from any thread."""
+        """Returns metrics of the segments of this process. Thread-safe."""
         return self.sessions.measured()
 
     def _refuse_other_worker_host(self) -> None:

@@ -1,7 +1,8 @@
 """The lease of a process that executes segments beside others (docs/architecture.md).
 
 Other processes remove a lease that was not renewed in time, and close the runs of a process without one as orphaned. So
-a process that cannot renew its lease must have ended its steps before that: it gives up a little before the lease ends.
+a process that cannot renew its lease must end its steps before the others act: it gives up a little before the lease
+ends.
 """
 
 import logging
@@ -19,19 +20,19 @@ from backend.storage.outage import RepeatedRounds, is_logged
 _LOG = logging.getLogger(__name__)
 
 OTHER_WORKER_HOST_SECONDS: Final = 6.0
-"""Seconds in which a lease that is not renewed is found to be left by an earlier process."""
+"""Seconds without a renewal after which a lease is taken for one left by an earlier process."""
 RENEWED_EVERY_SECONDS: Final = 5.0
 """Pause between two renewals that succeed."""
 RETRIED_AFTER_SECONDS: Final = 0.2
 """Pause after a renewal that failed."""
 WATCHED_EVERY_SECONDS: Final = 0.5
-"""Pause between two looks whether the lease was lost."""
+"""Pause between two checks whether the lease was lost."""
 GIVEN_UP_AFTER_SECONDS: Final = 15.0
 """Seconds without a renewal after which the lease counts as lost."""
 
 
 def seconds_since_boot() -> float:
-    """Returns seconds that nobody sets, and that go on while the machine is suspended."""
+    """Returns seconds of a clock that nobody sets, and that goes on while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -43,9 +44,9 @@ class Lease:
         clock: The database's own time, by which other processes judge the lease.
         owner: An id that was never used before.
         host: The name of this machine.
-        step_slots: How many steps this process executes at once.
-        room: Returns how many segments it could take besides those that it has.
-        steady: Seconds that nobody sets, and that go on while the machine is suspended.
+        step_slots: Number of steps that this process executes at once.
+        room: Returns the number of further segments that the process could take.
+        steady: Seconds of a clock that nobody sets, and that goes on while the machine is suspended.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Lease:
             thread.start()
 
     def other_worker_host(self) -> str | None:
-        """Returns the host of another process that executes runs of this database, if any: one that renews its lease.
+        """Returns the host of another process that executes runs of this database and renews its lease, if any.
 
         An earlier process may have left a lease, which nobody renews; telling them apart takes six seconds.
         """
@@ -118,12 +119,12 @@ class Lease:
         return {row.owner: (row.host, row.lease_until) for row in others}
 
     def drain(self) -> None:
-        """Marks the lease as of a process that takes nothing new and goes on with what it has."""
+        """Marks the lease as draining: the process takes no new segments and goes on with its present ones."""
         self._draining = True
         self._renew()
 
     def stop(self) -> None:
-        """Gives the lease back, once nothing is executed any more; may be repeated."""
+        """Gives up the lease, once no segment is executed any more. Idempotent."""
         self._ended.set()
         for thread in self._threads:
             if thread.is_alive():
@@ -138,11 +139,11 @@ class Lease:
     def _renew_forever(self) -> None:
         pause = RENEWED_EVERY_SECONDS
         while not self._ended.wait(pause):
-            # A try may take half of the time that is left to the next.
+            # A try may take half of the time until the next.
             pause = RENEWED_EVERY_SECONDS if self._renew() else RETRIED_AFTER_SECONDS
 
     def _watch(self) -> None:
-        """Looks for a lost lease, apart from the thread that renews, which may wait long for the database."""
+        """Watches for a lost lease, on its own thread because the renewing thread may wait long for the database."""
         while not self._ended.wait(WATCHED_EVERY_SECONDS):
             if self._gone or self._overdue():
                 metrics.LEASES_LOST.add()
@@ -154,8 +155,8 @@ class Lease:
         return self._steady() - self._renewed > GIVEN_UP_AFTER_SECONDS
 
     def _renew(self) -> bool:
-        """Renews the lease, unless it is overdue and others may have removed it; False where that failed."""
-        # One at a time, so that none that began earlier overwrites what a later one recorded.
+        """Renews the lease, unless it is overdue and others may have removed it; returns False after a failure."""
+        # One renewal at a time, so that an earlier one cannot overwrite a later one's record.
         with self._renewing:
             began = self._steady()
             if self._gone or self._overdue():

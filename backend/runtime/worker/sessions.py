@@ -1,4 +1,4 @@
-"""Worker sessions: each executes segments under one owner id, one at a time in a process (docs/architecture.md)."""
+"""Worker sessions, one at a time in a process: each executes segments under an owner id (docs/architecture.md)."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -23,14 +23,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class WorkerSession:
-    """Engine and reaper of lost runs of one owner, with a lease and a DBOS worker where others share the database.
+    """Engine and run reaper of one owner, with a lease and a DBOS worker if other processes share the database.
 
     `start` and `stop` are called by one thread at a time; the rest from any. A lease that is lost ends every segment
     at once, also while a `stop` waits for them.
 
     Args:
-        lease: None where the database is this process's alone.
-        dbos_worker: Takes segments that any worker may have; None where they are submitted to the engine.
+        lease: None if no other process uses the database.
+        dbos_worker: Takes segments that any worker may have; None if they are submitted to the engine.
     """
 
     def __init__(
@@ -52,21 +52,21 @@ class WorkerSession:
 
     @property
     def lost(self) -> bool:
-        """Returns whether the lease was lost, and another session has to follow."""
+        """True once the lease was lost, and another session has to follow."""
         return self._lost
 
     @property
     def active(self) -> bool:
-        """Returns whether segments are taken."""
+        """Returns whether the session takes segments."""
         return not (self._lost or self._stopped)
 
     @property
     def begins_runs(self) -> bool:
-        """Returns whether segments are taken, and no other process shares the database."""
+        """Returns whether the session takes segments, and no other process shares the database."""
         return self._lease is None and self._dbos_worker is None and not (self._lost or self._stopped)
 
     def start(self, on_lost: Callable[[], None]) -> None:
-        """Settles what an earlier owner left, and begins to take segments; a start that fails leaves nothing behind.
+        """Ends segments of earlier owners, and begins to take segments; a start that fails leaves nothing behind.
 
         `on_lost` is called from the lease's thread once the lease is lost, and must not wait.
 
@@ -84,23 +84,23 @@ class WorkerSession:
         return None if self._lease is None else self._lease.other_worker_host()
 
     def hear(self, names: Collection[str] | None) -> None:
-        """Takes segments at once where some were handed over; see `DbosWorker.hear`."""
+        """Takes segments at once if some were dispatched; see `DbosWorker.hear`."""
         if self._dbos_worker is not None:
             self._dbos_worker.hear(names)
 
     def stop(self, grace_seconds: float) -> None:
-        """Takes nothing new, gives segments so long to end, and ends the rest as orphaned; may be repeated."""
+        """Takes no new segments, gives the present ones a grace, and ends the rest as orphaned. Idempotent."""
         if self._stopped:
             return
         self._stopped = True
         lease = self._lease if self._lease in self._started else None
         dbos_worker = self._dbos_worker if self._dbos_worker in self._started else None
-        # The last is called first, and each though another fails.
+        # The stack calls the last one first, and each even if another fails.
         with ExitStack() as parts:
             if lease is not None:
                 parts.callback(lease.stop)
             if dbos_worker is not None:
-                # After the steps, for it may wait long for a database that is unavailable.
+                # Stopped after the steps, for it may wait long for a database that is unavailable.
                 parts.callback(dbos_worker.stop)
             parts.callback(self.engine.stop, grace_seconds)
             if lease is not None and grace_seconds:
@@ -110,7 +110,7 @@ class WorkerSession:
 
     def _start(self, on_lost: Callable[[], None]) -> None:
         def lose() -> None:
-            # Others may take it that this process is dead.
+            # Other processes may take this one for dead.
             self._lost = True
             if self._dbos_worker is not None:
                 self._dbos_worker.halt()
@@ -123,7 +123,7 @@ class WorkerSession:
             self._started.append(self._lease)
             self._lease.start(lose)
             if self._dbos_worker is None:
-                # A dead process may have had them; handing over one that a live process has is harmless.
+                # A dead process may have had these segments; dispatching a segment that a live process has is harmless.
                 self.reaper.requeue_all()
         self.engine.start()
         if self._dbos_worker is not None:
@@ -138,7 +138,7 @@ class WorkerSessions:
     thread first; every other method reads it once.
 
     Args:
-        new_session: Makes a session under an owner id of its own, from the sandbox and what `start` is given.
+        new_session: Makes a session under an owner id of its own, from the arguments of `start`.
     """
 
     def __init__(self, new_session: Callable[[Sandbox, Callable[[], None]], WorkerSession]) -> None:
@@ -161,7 +161,7 @@ class WorkerSessions:
         self._replacing.start()
 
     def stop(self, grace_seconds: float) -> None:
-        """Takes nothing new, gives segments so long to end, and ends the rest as orphaned; may be repeated."""
+        """Takes no new segments, gives the present ones a grace, and ends the rest as orphaned. Idempotent."""
         self._replacing.stop()
         if self.present is not None:
             self.present.stop(grace_seconds)
@@ -171,7 +171,7 @@ class WorkerSessions:
         """Executes a queued segment soon; see `Engine.submit`.
 
         Raises:
-            RuntimeError: nothing is executed now.
+            RuntimeError: no session is active.
         """
         session = self.present
         if session is None:
@@ -191,23 +191,23 @@ class WorkerSessions:
             session.engine.abandon(segment_id)
 
     def executes(self, segment_id: str) -> bool:
-        """Returns whether the segment goes on here; see `Engine.executes`."""
+        """Returns whether this process executes the segment; see `Engine.executes`."""
         session = self.present
         return session is not None and session.engine.executes(segment_id)
 
     def claimed(self) -> AbstractSet[str]:
-        """Returns the segments that are executed here and set running; see `Engine.claimed`."""
+        """Returns the segments that this process executes and has set running; see `Engine.claimed`."""
         session = self.present
         return frozenset() if session is None else session.engine.claimed()
 
     def hear(self, names: Collection[str] | None) -> None:
-        """Takes segments at once where some were handed over; a listener of the database."""
+        """Takes segments at once if some were dispatched; a listener of the database."""
         session = self.present
         if session is not None:
             session.hear(names)
 
     def sweep_now(self) -> None:
-        """Looks at once for segments that must end."""
+        """Makes the reaper look at once for segments that must end."""
         self._sweeping.wake()
 
     def other_worker_host(self) -> str | None:
@@ -216,7 +216,7 @@ class WorkerSessions:
         return None if session is None else session.other_worker_host()
 
     def measured(self) -> list[Family]:
-        """Returns what is executed here, as metrics; from any thread."""
+        """Returns metrics of the segments of this process. Thread-safe."""
         session = self.present
         return [
             metrics.STEP_SLOTS.with_value(session.slots.count if session is not None and session.active else 0),
@@ -229,7 +229,7 @@ class WorkerSessions:
         self.present = session
 
     def _replace_lost(self) -> None:
-        """Starts another session after one whose lease was lost; what fails is tried again in the next round."""
+        """Replaces a session whose lease was lost; failures are retried in the next round."""
         session, make = self.present, self._make
         if session is None or make is None or not session.lost:
             return

@@ -60,10 +60,10 @@ class AuditTrail:
     def export(
         self, request: audit_pb2.ExportAuditRecordsRequest, actor: str, is_active: Callable[[], bool]
     ) -> Iterator[audit_pb2.ExportAuditRecordsResponse]:
-        """Yields the records, once it is audited that they are exported.
+        """Yields the records, after auditing the export.
 
         Raises:
-            ApiError: `invalid_request` as for a page; `rate_limited` while too many others are under way.
+            ApiError: `invalid_request` as for a page; `rate_limited` while too many other exports are under way.
         """
         search = self._search(request)
         if not self._exports.acquire(blocking=False):

@@ -1,7 +1,7 @@
-"""SQL of the audit trail: who changed what, and when; kept for 400 days (contract 27.4, 22.10).
+"""SQL of the audit trail: actor, action and target of each change, kept for 400 days (contract 27.4, 22.10).
 
-Every read is a range of one index in the order of the trail. Filters beside the one that the index begins with, and a
-text, are looked for in a bounded stretch of that range.
+Every read is a range of one index in the order of the trail. The index begins with one filter; other filters, and a
+text, are searched for in a bounded stretch of the range.
 """
 
 import json
@@ -20,7 +20,7 @@ from backend.storage.statements import Command, Query, RowSelect, select_row
 from backend.storage.tables.deployment import AuditRow, audit_records
 
 MOST_LOOKED_AT: Final = 10_000
-"""Records that are looked at for one page of filters that no index serves together."""
+"""Most records examined for one page of filters that no index serves together."""
 
 _INSERT = Command(insert(audit_records), [column.name for column in audit_records.columns])
 
@@ -30,7 +30,7 @@ _INDEXES: Final = {
     "action": "ix_audit_records_of_action",
     "": "ix_audit_records_newest",
 }
-"""The index of each filter, the most selective first; the last is that of no filter."""
+"""The index of each filter, the most selective first; the last is for no filter."""
 
 _TEXT: Final = "text"
 _POSITION: Final = tuple_(audit_records.c.at, audit_records.c.audit_id)
@@ -56,7 +56,7 @@ class Filters(NamedTuple):
         equal = {"target": self.target, "actor": self.actor, "action": self.action}
         found = {name: value for name, value in equal.items() if value is not None}
         if self.text:
-            # Details are JSON: what JSON escapes, they hold escaped.
+            # Details are JSON, so the text is escaped as in JSON.
             found |= {_TEXT: containing(self.text), "escaped": containing(json.dumps(self.text)[1:-1])}
         return found
 
@@ -90,7 +90,7 @@ def _last_looked_at(leading: str) -> Query[AuditPosition]:
 
 
 def _combined() -> Iterator[tuple[str, frozenset[str]]]:
-    """Yields each filter that an index may begin with, with each set of others beside it."""
+    """Yields each filter that an index may begin with, with each set of other filters."""
     names = list(_INDEXES)
     for place, leading in enumerate(names):
         following = [name for name in names[place + 1 :] if name] + [_TEXT] if leading else [_TEXT]
@@ -127,7 +127,7 @@ def trail(
 ) -> tuple[list[AuditRow], AuditPosition | None]:
     """Returns records from `since` on, newest first, that come after a position, and where the search stopped.
 
-    That is None unless the search stopped before it found as many as asked for.
+    The position is None unless the search stopped before it found as many records as asked for.
     """
     given = filters.given()
     leading = next((name for name in _INDEXES if name in given), "")

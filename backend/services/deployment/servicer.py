@@ -52,7 +52,7 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
             changes["retention_days"] = milliseconds_of(request.retention) // DAY_MS
         columns = {name: int(value) if name in _FLAGS else value for name, value in changes.items()}
         if columns.get("licence_state") == "active":
-            # The reason of a hold ends with it.
+            # The reason of a hold ends with the hold.
             columns = dict.fromkeys(_OF_A_HOLD) | columns
         actor = principal_of(context).audit_name
 

@@ -71,5 +71,5 @@ def touch(tx: Tx) -> None:
 
 
 def note_first_key(tx: Tx) -> None:
-    """Records that a key was made once, even if it is removed later."""
+    """Records that the deployment had a key, even if the key is removed later."""
     tx.enqueue(_FIRST_KEY)

@@ -1,1 +1,1 @@
-"""The health of the deployment, for people who look after it."""
+"""The health of the deployment, for its operators."""

@@ -1,4 +1,4 @@
-"""Reports of this process to the health tables: that it runs, its disks, and the edges that watch it."""
+"""Reports of this process to the health tables: its presence, its disks, and the edges that watch it."""
 
 import os
 import shutil
@@ -24,12 +24,12 @@ from telemetry import Family
 _SAMPLES: Final = 241
 """An hour of reports."""
 _SHORTEST_SECONDS: Final = 600.0
-"""A shorter burst says little about the next hours."""
+"""Shortest time between samples of a rate; a shorter one says little about the next hours."""
 _HOUR_SECONDS: Final = 3600.0
 
 
 class Space(NamedTuple):
-    """Size of a file system, what is free there, and how many bytes an hour it fills by; None where not known."""
+    """Size and free bytes of a file system, and bytes an hour by which it fills; None if unknown."""
 
     total: int | None = None
     free: int | None = None
@@ -46,7 +46,7 @@ class Disk:
         self._filling: int | None = None
 
     def sample(self) -> Space:
-        """Measures the room, and the rate since the oldest of the last hour's samples."""
+        """Measures the space, and the rate of filling since the oldest of the last hour's samples."""
         now = self.space()
         if now.free is None:
             return now
@@ -57,7 +57,7 @@ class Disk:
         return now._replace(filling=self._filling)
 
     def space(self) -> Space:
-        """Measures the room; the rate is taken from the last sample."""
+        """Measures the space; the rate of filling is that of the last sample."""
         if self._folder is None:
             return Space()
         try:
@@ -77,11 +77,11 @@ _EDGES_KEPT_MS: Final = 600_000
 
 
 class ProcessReporter:
-    """Writes a row for this process every 15 seconds, and for each edge that watches it, which has no database.
+    """Writes a row every 15 seconds for this process, and for each edge that watches it, as edges have no database.
 
     Args:
         data: The data folder.
-        objects: The folder of the object store; None where that is a bucket.
+        objects: The folder of the object store; None for a bucket.
         shares_clock: Whether the clock of the services is another than this machine's.
     """
 
@@ -113,14 +113,14 @@ class ProcessReporter:
         self._ticker.start()
 
     def stop(self) -> None:
-        """Reports no more, and removes what was reported."""
+        """Ends reporting, and removes the rows of this process."""
         self._ticker.stop()
         if self._reported:
             with suppress(DatabaseUnavailableError):
                 self._services.database.write(self._remove, lock_key=_LOCK_KEY)
 
     def measured(self) -> list[Family]:
-        """Returns the room on the file systems of this process; from any thread."""
+        """Returns metrics of the space on the file systems of this process. Thread-safe."""
         disks = {"data": self._data.space(), "objects": self._objects.space()}
         families = {metrics.DISK_TOTAL: "total", metrics.DISK_FREE: "free", metrics.DISK_FILLING: "filling"}
         return [
@@ -131,7 +131,7 @@ class ProcessReporter:
         ]
 
     def report(self) -> None:
-        """Writes what there is to report now."""
+        """Writes the rows of this process and its edges now."""
         now = self._services.clock()
         data, objects = self._data.sample(), self._objects.sample()
         own = self._process._replace(

@@ -13,7 +13,7 @@ from backend.services.runs.backlog_sql import MAX_COUNTED, BacklogRow
 from workflow_api.v1 import deployment_health_pb2 as pb
 
 GONE_MS: Final = 60_000
-"""A process that has not reported for so long has ended, or cannot reach the database."""
+"""Silence after which a process counts as ended, or unable to reach the database."""
 
 _OLD_QUEUE_MS: Final = 60_000
 _VERY_OLD_QUEUE_MS: Final = 600_000
@@ -43,7 +43,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class HealthFinding:
-    """Something that a person should look at."""
+    """A problem that a person should look at."""
 
     topic: pb.HealthTopic.ValueType
     critical: bool
@@ -52,7 +52,7 @@ class HealthFinding:
 
 
 def findings(figures: Figures) -> list[HealthFinding]:
-    """Returns what should be looked at, the critical first."""
+    """Returns the problems that a person should look at, critical ones first."""
     groups = (_queue, _processes, _backends, _certificates, _disks, _clocks, _others)
     found = [finding for group in groups for finding in group(figures)]
     return sorted(found, key=lambda finding: not finding.critical)
@@ -145,9 +145,9 @@ def _disks(figures: Figures) -> Iterator[HealthFinding]:
 
 
 def little_space(total: int, free: int, filling: int = 0) -> bool | None:
-    """Returns whether a disk has very little room free, or None where it has enough.
+    """Returns True for very little free space on a disk, False for little, None for enough.
 
-    Sizes are in bytes, `filling` in bytes an hour: one that is full within a day has little room, within four hours
+    Sizes are in bytes, `filling` in bytes an hour: a disk that is full within a day has little space, within four hours
     very little, unless more than half of it is free.
     """
     if free < total * _LITTLE and free < 10 * _GIGABYTE:

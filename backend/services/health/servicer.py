@@ -1,4 +1,4 @@
-"""DeploymentHealthService over gRPC: processes, findings, secrets and retention, for people who run the deployment."""
+"""DeploymentHealthService over gRPC: processes, findings, secrets and retention, for operators."""
 
 import json
 from collections import defaultdict
@@ -26,7 +26,7 @@ from workflow_api.v1 import deployment_health_pb2_grpc
 
 
 def retention_message(upkeep: RetentionJob, days: int, oldest: int | None) -> pb.Retention:
-    """Returns the schedules; `days` are those of the record, and the `oldest` run with data finished at that time."""
+    """Returns the retention schedules; `days` are the record's, `oldest` is when the oldest run with data finished."""
     record_ms = days * DAY_MS
     return pb.Retention(
         schedules=[
@@ -43,7 +43,7 @@ def retention_message(upkeep: RetentionJob, days: int, oldest: int | None) -> pb
 
 
 def secret_use(secrets: Secrets, rows: Iterable[SecretRow], models: Mapping[str, ModelProvider]) -> pb.SecretUse:
-    """Returns every secret that the settings, a resource or a provider of models names; a value goes no further."""
+    """Returns every secret that the settings, a resource or a provider of models names, and whether it can be read."""
     users: defaultdict[str, list[pb.SecretUser]] = defaultdict(list)
     for row in rows:
         for name in _named(row):
@@ -80,7 +80,7 @@ _SIZE_OF = {
 
 
 class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServiceServicer):
-    """Shows how the deployment is.
+    """Shows the health of the deployment.
 
     Args:
         models: Defaults by provider, which may name secrets.
@@ -145,7 +145,7 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
         return retention_message(self._upkeep, days, oldest)
 
     def GetSecretUse(self, request: pb.GetSecretUseRequest, context: grpc.ServicerContext) -> pb.SecretUse:
-        """Reads every secret, to say whether it can be read, and forgets it."""
+        """Returns the secrets in use, and whether each can be read; no value leaves this process."""
         rows = self._services.database.read(sql.secrets_of_resources)
         return secret_use(self._services.secrets, rows, self._models)
 

@@ -110,7 +110,7 @@ _OLDEST_FINISHED = ScalarQuery[int](
 
 
 def report(tx: Tx, row: ProcessRow) -> None:
-    """Writes what a process reports."""
+    """Writes the report of a process."""
     if not tx.run(_REPORT, of_process_id=row.process_id, **{f"new_{name}": getattr(row, name) for name in _REPORTED}):
         tx.enqueue(_ADD, **row._asdict())
 
@@ -121,9 +121,9 @@ def remove(tx: Tx, process_id: str) -> None:
 
 
 def forget(tx: Tx, *, before: int, edges_before: int, after: int) -> None:
-    """Removes processes that did not report since a time; edges, which cannot say that they stop, since another.
+    """Removes processes silent since `before`, and edges, which cannot say that they stop, since `edges_before`.
 
-    A report from `after` a time, in the future, was made by a clock that was ahead.
+    Reports later than `after`, in the future, were made by a clock that was ahead, and go too.
     """
     tx.enqueue(_FORGET, before=before, edges_before=edges_before, after=after)
 
@@ -134,15 +134,15 @@ def all_processes(tx: Tx) -> list[ProcessRow]:
 
 
 def all_workers(tx: Tx) -> list[WorkerRow]:
-    """Returns leases by host and start, those that have ended too."""
+    """Returns leases by host and start, ended ones included."""
     return tx.all(_WORKERS)
 
 
 def secrets_of_resources(tx: Tx) -> list[SecretRow]:
-    """Returns which secrets each resource names."""
+    """Returns the secrets that each resource names."""
     return tx.all(_SECRETS)
 
 
 def oldest_finished(tx: Tx, now: int) -> int | None:
-    """Returns when the run finished that has kept its data for longest; None where none has."""
+    """Returns the time when the oldest run with data finished; None if no finished run has data."""
     return tx.scalar(_OLDEST_FINISHED, before=now + 1)

@@ -1,4 +1,4 @@
-"""Administration of keys: each change is one audited transaction, of which every edge is notified."""
+"""Administration of keys: each change is one audited transaction, and every edge is notified."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _ALL_ACTIVE: Final = keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_A
 
 @dataclass(frozen=True, slots=True)
 class IssuedKey:
-    """Row of a key after a change, and the credentials that the change issued, which are not stored."""
+    """Row of a key after a change, and the issued credentials, which are not stored."""
 
     row: sql.KeyRow
     key_value: str | None = None
@@ -87,7 +87,7 @@ class KeyAdministration:
         return IssuedKey(self._services.database.write(work), f"{key_id}.{secret}", external_id)
 
     def update(self, request: keys_pb2.UpdateKeyRequest, actor: str) -> IssuedKey:
-        """Changes what the request names (contract 9.7)."""
+        """Changes the fields that the request names (contract 9.7)."""
         rules.refuse(_update_problems(request))
 
         def change(tx: Tx, row: sql.KeyRow) -> dict[str, object]:
@@ -98,7 +98,7 @@ class KeyAdministration:
         return IssuedKey(self._change(request.key_id, actor, "key.edited", change, show_changes=True))
 
     def rotate(self, request: keys_pb2.RotateKeyRequest, actor: str) -> IssuedKey:
-        """Issues a new secret; the present one stays valid for the overlap, an older overlap ends."""
+        """Issues a new secret; the present secret stays valid for the overlap, an older overlap ends."""
         overlap = given_or_default_duration(request, "overlap")
         secret = new_secret()
 
@@ -113,7 +113,7 @@ class KeyAdministration:
         return IssuedKey(row, key_value=f"{request.key_id}.{secret}")
 
     def end_overlap(self, key_id: str, actor: str) -> IssuedKey:
-        """Ends the time in which the secret before the last rotation is valid as well."""
+        """Ends the overlap, in which the secret before the last rotation is valid too."""
 
         def change(_tx: Tx, row: sql.KeyRow) -> dict[str, object]:
             if row.previous_secret_expires_at is None or row.previous_secret_expires_at <= self._services.clock():
@@ -232,6 +232,6 @@ def _refuse_unknown_workflows(tx: Tx, access: keys_pb2.WorkflowAccess) -> None:
 
 
 def key_not_found(tx: Tx, key_id: str) -> ApiError:
-    """Returns the refusal for an id that no key has, with the keys whose name it may be."""
+    """Returns the refusal of an unknown key id, which suggests keys with that name."""
     message = id_not_found_message("key", key_id, sql.names(tx, _MOST_SUGGESTED))
     return ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, message)

@@ -27,7 +27,7 @@ _DEFAULT_HEARTBEAT_MS: Final = 5_000
 _PAUSE_SECONDS: Final = 0.005
 _MESSAGES_WITHOUT_PAUSE: Final = 2
 _MOST_REFUSED: Final = 100
-"""Callers with other versions that are remembered, to log each once."""
+"""Most incompatible callers that are remembered, to log each once."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,9 +35,9 @@ _LOG = logging.getLogger(__name__)
 class TokenBucket:
     """Token bucket: `seconds` a token, at most `burst` tokens.
 
-    It paces messages about changed runs without delaying rare ones: with a fixed pause after each, a caller alone who
-    starts a run and waits for its end got no more than one in two pauses, 10 ms. (`python -m benchmarks`: a one-step
-    run alone.)
+    It paces messages about changed runs without delaying rare ones: with a fixed pause after each message, a single
+    caller who starts a run and waits for its end got no more than one run in two pauses, 10 ms. (`python -m
+    benchmarks`: a one-step run alone.)
     """
 
     def __init__(self, seconds: float, burst: int, clock: Callable[[], float] = monotonic) -> None:
@@ -47,7 +47,7 @@ class TokenBucket:
         self._due = clock() - self._credit
 
     def take(self) -> float:
-        """Takes a token, which may be one to come; returns the seconds until the next is there."""
+        """Takes a token, which may be one to come; returns the seconds until the next one."""
         now = self._clock()
         self._due = max(self._due, now - self._credit) + self._seconds
         return max(0.0, self._due - now)
@@ -79,7 +79,7 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
     def Handshake(
         self, request: edge_pb2.HandshakeRequest, context: grpc.ServicerContext
     ) -> edge_pb2.HandshakeResponse:
-        """Compares the versions of both sides, and logs callers that this backend cannot work with, each once."""
+        """Compares the versions of both sides, and logs each incompatible caller once."""
         caller = Versions(request.api_version, request.release)
         why = incompatibility(caller, OWN) or ""
         refused = request.process.host, caller
@@ -92,7 +92,7 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
         return edge_pb2.HandshakeResponse(api_version=API_VERSION, release=RELEASE, incompatibility=why)
 
     def GetKeyMirror(self, request: edge_pb2.GetKeyMirrorRequest, context: grpc.ServicerContext) -> edge_pb2.KeyMirror:
-        """Returns what an edge needs to admit calls."""
+        """Returns the keys and flags by which an edge admits calls."""
         return self._services.database.snapshot(_mirror)
 
     def WatchKeyMirror(

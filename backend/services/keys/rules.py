@@ -17,7 +17,7 @@ Problem = tuple[str, str]
 
 
 def granted_scopes(scopes: Iterable[int]) -> list[str]:
-    """Returns the spellings of the scopes granted by these, each once, in the order of the contract's list.
+    """Returns the spellings of the scopes that `scopes` grant, each once, in the order of the contract's list.
 
     `runs:create` includes `workflows:read` (contract 9.2).
     """
@@ -28,12 +28,12 @@ def granted_scopes(scopes: Iterable[int]) -> list[str]:
 
 
 def scope_numbers(spellings: Iterable[str]) -> list[options_pb2.Scope.ValueType]:
-    """Scopes as the protos number them."""
+    """Returns scopes as the protos number them."""
     return [SCOPES[spelling] for spelling in spellings]
 
 
 def scope_problems(scopes: Sequence[int]) -> Iterator[Problem]:
-    """Returns the problem of a key's scopes, or None."""
+    """Yields the problem of a key's scopes, if there is one."""
     allowed = ", ".join(SCOPES)
     if not scopes:
         yield "scopes", f"must name at least one of: {allowed}"
@@ -42,7 +42,7 @@ def scope_problems(scopes: Sequence[int]) -> Iterator[Problem]:
 
 
 def access_problems(access: keys_pb2.WorkflowAccess) -> Iterator[Problem]:
-    """Yields what is wrong with a key's choice of workflows."""
+    """Yields the problems of a key's choice of workflows."""
     if access.mode == keys_pb2.WorkflowAccess.MODE_UNSPECIFIED:
         yield "workflow_access.mode", "must be all_active or explicit"
     if access.mode == keys_pb2.WorkflowAccess.MODE_EXPLICIT and not access.workflow_ids:
@@ -54,7 +54,7 @@ def access_problems(access: keys_pb2.WorkflowAccess) -> Iterator[Problem]:
 
 
 def allow_list_problems(ranges: Iterable[str]) -> Iterator[Problem]:
-    """Yields what is wrong with a source allow-list: each entry is a CIDR range without host bits."""
+    """Yields the problems of a source allow-list; each entry must be a CIDR range without host bits."""
     for entry in ranges:
         try:
             ipaddress.ip_network(entry, strict=True)
@@ -63,13 +63,13 @@ def allow_list_problems(ranges: Iterable[str]) -> Iterator[Problem]:
 
 
 def hours_problems(hours: keys_pb2.AllowedHours) -> Iterator[Problem]:
-    """Yields what is wrong with allowed hours."""
+    """Yields the problems of allowed hours."""
     if hours.start_hour == hours.end_hour:
         yield "allowed_hours", "start and end must differ"
 
 
 def release_problems(release: str) -> Iterator[Problem]:
-    """Yields what keeps a deployment of this release from having keys (contract 9.5)."""
+    """Yields the reasons why a deployment of this release cannot have keys (contract 9.5)."""
     if release_numbers(release) < release_numbers(FIRST_RELEASE_WITH_API):
         yield "deployment_id", f"must be of release {FIRST_RELEASE_WITH_API} or later; this one is of {release}"
 
@@ -108,7 +108,7 @@ def new_external_id() -> str:
 
 
 def sha256_hex(value: str) -> str:
-    """Returns the digest of a credential, which is what is stored."""
+    """Returns the digest of a credential, stored in its place."""
     return hashlib.sha256(value.encode()).hexdigest()
 
 
@@ -116,7 +116,7 @@ _MOST_CALLS: Final = 2**31 - 1
 
 
 def require_whole(groups: Iterable[CallGroup]) -> None:
-    """Refuses groups that could not be read again.
+    """Refuses groups of calls that are malformed, and so could not be read again.
 
     Raises:
         ApiError: `invalid_request`: lists of different lengths, an empty group, an unknown kind, a number of calls that

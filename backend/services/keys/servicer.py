@@ -73,7 +73,7 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
     def EndKeyOverlap(
         self, request: keys_pb2.EndKeyOverlapRequest, context: grpc.ServicerContext
     ) -> keys_pb2.KeyRecord:
-        """Ends the time in which a key has two secrets."""
+        """Ends the overlap in which a key has two secrets."""
         return self._record(self._administration.end_overlap(request.key_id, principal_of(context).audit_name))
 
     def IssueExternalId(
@@ -107,7 +107,7 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
 
 
 class CallerServicer(caller_pb2_grpc.CallerServiceServicer):
-    """Answers a key's caller about that key."""
+    """Shows a caller its own key."""
 
     def __init__(self, services: Services) -> None:
         self._database = services.database
@@ -127,7 +127,7 @@ _LONGEST_COUNTED_MS: Final = 7 * DAY_MS
 
 
 class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
-    """Shows administrators how keys were used."""
+    """Shows administrators the usage of keys."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -194,7 +194,7 @@ class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
     def CountCallsByKey(
         self, request: usage_pb2.CountCallsByKeyRequest, context: grpc.ServicerContext
     ) -> usage_pb2.CountCallsByKeyResponse:
-        """Returns how many calls keys made in each hour, the newest hour first."""
+        """Returns the number of calls of keys in each hour, the newest hour first."""
         since, until = first_millisecond_from(request.since), first_millisecond_from(request.until)
         if until - since > _LONGEST_COUNTED_MS:
             raise invalid("until", "must be at most 7 days after since")

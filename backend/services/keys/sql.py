@@ -138,7 +138,7 @@ _COUNTERS = _counters(api_keys)
 _OF_KEY = api_keys.c.key_id == bindparam("key_id")
 _SEEN_BY_CALLER = Query(CallerKeyRow, select_row(CallerKeyRow, api_keys, **_COUNTERS).where(_OF_KEY))
 _GET = Query(KeyRow, select_row(KeyRow, api_keys, **_COUNTERS).where(_OF_KEY))
-# The counters are read of the keys of the page alone.
+# Counters are read only for the keys of the page.
 _PAGE = (
     select(api_keys)
     .where(
@@ -201,7 +201,7 @@ def get(tx: Tx, key_id: str, day: int) -> KeyRow | None:
 
 
 def seen_by_caller(tx: Tx, key_id: str, day: int) -> CallerKeyRow | None:
-    """Returns what a key's caller may see of it, with its counters of the UTC day, or None."""
+    """Returns the columns of a key that its caller may see, with its counters of the UTC day, or None."""
     return tx.first(_SEEN_BY_CALLER, key_id=key_id, day=day)
 
 
@@ -242,10 +242,10 @@ def remove(tx: Tx, key_id: str) -> None:
 
 
 def access(tx: Tx, key_id: str) -> AccessRow | None:
-    """Returns which workflows a key may run, as mode and list; None for a deleted key."""
+    """Returns the workflows that a key may run, as mode and list; None for a deleted key."""
     return tx.first(_ACCESS, key_id=key_id)
 
 
 def workflow_known(tx: Tx, workflow_id: str) -> bool:
-    """Returns whether a workflow of this id exists that was not deleted."""
+    """Returns whether a workflow that was not deleted has this id."""
     return tx.exists(_WORKFLOW_KNOWN, workflow_id=workflow_id)

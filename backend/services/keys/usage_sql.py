@@ -41,7 +41,7 @@ Counted = tuple[int, str, str, str, int]
 """Dimensions of counted calls: beginning of the hour, key, method, route and status."""
 
 _COUNTED: Final = ("hour", "key_id", "method", "route", "status")
-# In the words of both dialects, which SQLAlchemy has two constructs for.
+# SQL that both dialects know, for which SQLAlchemy has two constructs.
 _ADD = Command(
     text(
         f"INSERT INTO usage_hours ({', '.join(_COUNTED)}, calls)"  # noqa: S608 - ours
@@ -76,7 +76,7 @@ _OF_KEYS = Query(
     select_row(
         KeyHourRow,
         usage_hours,
-        # PostgreSQL adds them up as a decimal number.
+        # PostgreSQL's sum is a decimal number.
         calls=cast(func.sum(usage_hours.c.calls), BigInteger),
         refused=cast(func.sum(_REFUSED), BigInteger),
     )
@@ -100,7 +100,7 @@ def add_hours(tx: Tx, counts: Mapping[Counted, int]) -> None:
 def hours(
     tx: Tx, *, key_id: str | None, since: int, until: int, after: Sequence[str | int] | None, limit: int
 ) -> list[UsageHourRow]:
-    """Returns how many calls each hour had, by key, method, route and status; the newest hour first.
+    """Returns the number of calls of each hour by key, method, route and status, the newest hour first.
 
     The hours began before `until`; `after` is the last row before, as the five values that rows are ordered by.
     """
@@ -111,7 +111,7 @@ def hours(
 
 
 def of_keys(tx: Tx, key_ids: Sequence[str], *, since: int, until: int) -> list[KeyHourRow]:
-    """Returns how many calls each of up to `KEYS_AT_ONCE` keys made in each hour, the newest hour first.
+    """Returns the number of calls of up to `KEYS_AT_ONCE` keys in each hour, the newest hour first.
 
     The hours began from `since` on, before `until`.
     """
@@ -122,7 +122,7 @@ def of_keys(tx: Tx, key_ids: Sequence[str], *, since: int, until: int) -> list[K
 
 
 Position = tuple[int, str, int]
-"""Time of a record, its batch and its position there."""
+"""Time of a record, its batch and its position in the batch."""
 
 _ROWS_AT_FIRST: Final = 8
 _ROWS_AT_ONCE: Final = 64
@@ -178,7 +178,7 @@ purge_batches = Purge(usage_batches, usage_batches.c.last_at)
 
 def keep(tx: Tx, batch_id: str, groups: Sequence[CallGroup]) -> None:
     """Writes a batch, unless it was written before."""
-    # Only lists of usage show it, which are read each time.
+    # Only lists of usage show records, and their answers are not cached.
     tx.uncounted = True
     if tx.exists(_BATCH_KNOWN, batch_id=batch_id):
         return
@@ -226,7 +226,7 @@ def _of_batches(tx: Tx, key_id: str | None, since: int, after: Position, limit: 
     found: list[UsageRow] = []
     rows = _ROWS_AT_FIRST
     asked: dict[str, object] = {"since": since, "before": at, "after_batch_id": "", "after_position": -1}
-    # No row that ends later has one that is as old.
+    # No row that ends later has a record as old.
     asked["last_at"] = min(at - at % GROUP_MS + GROUP_MS - 1, MAX_MS)
     while True:
         asked["limit"] = rows

@@ -28,7 +28,7 @@ _PARTS_AT_ONCE: Final = 8
 
 @dataclass(slots=True)
 class LogReader:
-    """Reader of one log, which goes on where it stopped; each text is a string of a bounded size."""
+    """Reader of one log, in texts of bounded size; continues where it stopped."""
 
     database: Database
     objects: ObjectStore
@@ -37,7 +37,7 @@ class LogReader:
     """True once the log was read to its end."""
 
     def new_text(self, row: sql.LogRow) -> Iterator[str]:
-        """Yields what was printed since the last call; `row` is the present state of the log.
+        """Yields the text printed since the last call; `row` is the present state of the log.
 
         Raises:
             OSError, EOFError: the store failed.
@@ -83,7 +83,7 @@ class LogReader:
 
 FOLLOW_SECONDS: Final = 0.5
 MOST_FOLLOWERS: Final = 16
-"""Each holds one of the threads that other streams need too."""
+"""Most followers at once: each holds one of the threads that other streams need too."""
 
 _AGENT: Final = "agent"
 
@@ -142,7 +142,7 @@ class Logs:
     def stream(
         self, request: logs_pb2.StreamRunLogsRequest, is_active: Callable[[], bool]
     ) -> Iterator[logs_pb2.StreamRunLogsResponse]:
-        """Yields logs of a run as text, with `follow` until it ends; raises as `log`, and where too many follow."""
+        """Yields logs of a run as text, with `follow` until the run ends; raises as `log`, and if too many follow."""
         if request.HasField("attempt") and not request.HasField("step"):
             raise invalid("attempt", "must be given together with step")
         self._check(request, self._run(request.run_id))
@@ -167,7 +167,7 @@ class Logs:
             try:
                 run = self._run(request.run_id)
             except ApiError:
-                # Its data was erased meanwhile.
+                # The run's data was erased meanwhile.
                 return
             yield from self._new(request, run, readers)
             if run.ended:
@@ -177,7 +177,7 @@ class Logs:
     def _new(
         self, request: logs_pb2.StreamRunLogsRequest, run: _Run, readers: dict[tuple[str, int], LogReader]
     ) -> Iterator[logs_pb2.StreamRunLogsResponse]:
-        """Yields what was printed since these readers have read."""
+        """Yields the text printed since the last read of these readers."""
         for row in run.logs:
             if request.HasField("step") and row.step != request.step:
                 continue
@@ -233,7 +233,7 @@ def _summary(row: sql.LogRow) -> logs_pb2.RunLogSummary:
 
 
 class LogsServicer(logs_pb2_grpc.LogsServiceServicer):
-    """Shows people what steps print."""
+    """Shows people the logs of steps."""
 
     def __init__(self, logs: Logs) -> None:
         self._logs = logs
@@ -241,15 +241,15 @@ class LogsServicer(logs_pb2_grpc.LogsServiceServicer):
     def ListRunLogs(
         self, request: logs_pb2.ListRunLogsRequest, context: grpc.ServicerContext
     ) -> logs_pb2.ListRunLogsResponse:
-        """Returns which logs a run has."""
+        """Returns the list of a run's logs."""
         return self._logs.summaries(request)
 
     def GetRunLog(self, request: logs_pb2.GetRunLogRequest, context: grpc.ServicerContext) -> logs_pb2.RunLog:
-        """Returns one log as far as it was printed."""
+        """Returns the end of one log, as printed so far."""
         return self._logs.log(request)
 
     def StreamRunLogs(
         self, request: logs_pb2.StreamRunLogsRequest, context: grpc.ServicerContext
     ) -> Iterator[logs_pb2.StreamRunLogsResponse]:
-        """Yields logs as text, and goes on as long as the caller follows a run that has not ended."""
+        """Yields logs as text; for a caller who follows, until the run ends."""
         yield from self._logs.stream(request, context.is_active)

@@ -14,7 +14,7 @@ from backend.storage.tables.segments import StepLogPartRow, step_log_parts, step
 
 
 class LogRow(NamedTuple):
-    """The log of one attempt, with the seq of its latest part; 0 where it has none."""
+    """The log of one attempt, with the seq of its latest part, 0 for none."""
 
     run_id: str
     step: str
@@ -27,7 +27,7 @@ class LogRow(NamedTuple):
 
 
 class LoggedStepRow(NamedTuple):
-    """A step of a run, and how many attempts of it have begun."""
+    """A step of a run, and the number of its attempts that have begun."""
 
     step: str
     kind: str
@@ -91,17 +91,17 @@ purge_parts = Purge(step_log_parts, step_log_parts.c.superseded_at)
 
 
 def has_data(tx: Tx, run_id: str) -> bool:
-    """Returns whether a run exists whose data was not erased; nothing may be written for any other."""
+    """Returns whether a run exists and its data was not erased; else nothing may be written for it."""
     return tx.exists(_HAS_DATA, of_run_id=run_id)
 
 
 def begin(tx: Tx, run_id: str, step: str, attempt: int, at: int) -> None:
-    """Writes that an attempt has a log."""
+    """Writes the row of an attempt's log."""
     tx.enqueue(_BEGIN, run_id=run_id, step=step, attempt=attempt, began_at=at)
 
 
 def add_parts(tx: Tx, run_id: str, step: str, attempt: int, first: int, texts: Sequence[str]) -> None:
-    """Writes parts with their seqs, from `first` on."""
+    """Writes parts with seqs from `first` on."""
     rows = [
         {"run_id": run_id, "step": step, "attempt": attempt, "seq": first + index, "text": text}
         for index, text in enumerate(texts)
@@ -117,7 +117,7 @@ def cut(tx: Tx, run_id: str, step: str, attempt: int, first: int, last: int) -> 
 def end(tx: Tx, run_id: str, step: str, attempt: int, at: int, *, size_bytes: int | None, problem: str | None) -> None:
     """Writes the end of a log.
 
-    With a size it is stored as an object, which takes the place of the parts; with a problem the parts are deleted.
+    With a size the log is stored as an object, which replaces the parts; with a problem the parts are deleted.
     """
     log = {"of_run_id": run_id, "of_step": step, "of_attempt": attempt}
     tx.enqueue(_END, **log, at_ms=at, new_size=size_bytes, new_problem=problem)

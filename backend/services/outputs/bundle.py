@@ -1,4 +1,4 @@
-"""Zip of all outputs of a run, made while it is sent, from any byte on (contract 18.14 to 18.16)."""
+"""Zip of all outputs of a run, generated while it is sent, from any byte on (contract 18.14 to 18.16)."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -12,27 +12,27 @@ from zlib import crc32
 from backend.storage.objects import PART_BYTES, ObjectStore
 from backend.storage.tables.files import OutputRow
 
-# An object is opened again after so many bytes, so that its erasure ends the download.
+# Bytes after which an object is opened again, so that its erasure ends the download.
 WINDOW_BYTES: Final = 32 * 2**20
 
-# Part of the entity tag: another number for any change of the bytes below.
+# Part of the entity tag; to be raised with any change of the bytes generated below.
 _FORMAT: Final = 2
 _LOCAL_HEADER: Final = Struct("<4s5H3L2H")
 _DIRECTORY_ENTRY: Final = Struct("<4s6H3L5H2L")
 _DIRECTORY_END: Final = Struct("<4s4H2LH")
 _VERSION: Final = 20
 _MADE_ON_UNIX: Final = 3 << 8
-# The name is UTF-8.
+# Flag for a name in UTF-8.
 _UTF8: Final = 0x800
 _PLAIN_FILE: Final = 0o644 << 16
 
 
 class Bundle:
-    """The zip of outputs: uncompressed, and too small to need zip64, by `require_bundle`.
+    """The zip of outputs: uncompressed, and by `require_bundle` too small to need zip64.
 
     Local headers have sizes and checksums, so that the zip can be unpacked while it is received. Equal rows give equal
     bytes, as the times are those of promotion. `size` is in bytes, `etag` a strong entity tag, `computed` the CRC-32 by
-    output id of those files whose rows have none, as far as they were needed.
+    output id of files whose rows have none, as far as needed so far.
     """
 
     def __init__(self, rows: Sequence[OutputRow], objects: ObjectStore) -> None:
@@ -44,7 +44,7 @@ class Bundle:
 
     @cached_property
     def etag(self) -> str:
-        """Digest of what the bytes are made of."""
+        """Digest of all that decides the bytes of the zip."""
         digest = hashlib.sha256(b"%d\n" % _FORMAT)
         for row in self._rows:
             digest.update(f"{row.path}\0{row.size_bytes}\0{row.sha256}\0{row.created_at}\n".encode())
@@ -53,7 +53,7 @@ class Bundle:
     def parts(self, offset: int, length: int) -> Iterator[bytes]:
         """Yields `length` bytes from `offset` on, in parts of 256 KiB or less.
 
-        Reads the objects whose bytes are in the range, and first those whose checksum it reaches and no row has.
+        Reads the objects whose bytes are in the range, and first the objects whose checksums are in it but in no row.
 
         Raises:
             KeyError: an object has been removed.
@@ -64,7 +64,7 @@ class Bundle:
                 yield bytes(waiting)
                 waiting.clear()
             if len(chunk) == PART_BYTES:
-                # The common part of a large file, which need not be copied.
+                # A part in the middle of a large file need not be copied.
                 yield chunk
             else:
                 waiting += chunk

@@ -1,4 +1,4 @@
-"""Rules of outputs: whether a run's outputs are open, and which bytes a Range header names."""
+"""Rules of outputs: when a run's outputs are open, and the bytes that a Range header names."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +16,7 @@ MAX_BUNDLE_BYTES: Final = 500_000_000
 
 
 def require_open(tx: Tx, run_id: str, key_id: str | None) -> None:
-    """Returns for a finished run whose outputs no sweep is pending for.
+    """Refuses a run that has not finished, or whose outputs wait for their sweep.
 
     Raises:
         ApiError: `run_not_found`, then `run_not_terminal`, then `redaction_pending`.
@@ -28,7 +28,7 @@ def require_open(tx: Tx, run_id: str, key_id: str | None) -> None:
 
 
 def require_content(row: OutputRow) -> None:
-    """Returns for an output that is served as one file; the file counts, not the range asked for (contract 18.10).
+    """Refuses an output that is too large to be served as one file, whatever the range (contract 18.10).
 
     Raises:
         ApiError: `use_bundle`.
@@ -38,7 +38,7 @@ def require_content(row: OutputRow) -> None:
 
 
 def require_bundle(total: TotalRow) -> None:
-    """Returns for outputs that are served as one zip (contract 18.15).
+    """Refuses outputs that are too many or too large for one zip (contract 18.15).
 
     Raises:
         ApiError: `bundle_too_large`.
@@ -52,7 +52,7 @@ DownloadRequest = outputs_pb2.GetOutputContentRequest | outputs_pb2.GetOutputsZi
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Selection: `length` at `offset`; `partial` when they answer a range, `not_modified` if the caller has them."""
+    """Bytes to send: `length` at `offset`; `partial` if they answer a range, `not_modified` if the caller has them."""
 
     offset: int
     length: int
@@ -61,7 +61,7 @@ class Selection:
 
 
 def select_bytes(request: DownloadRequest, size: int, etag: str) -> Selection:
-    """Evaluates the conditions first, then the range, which a stale `If-Range` makes void.
+    """Evaluates a request's conditions, then its range, which a stale `If-Range` makes void.
 
     Raises:
         ApiError: `range_not_satisfiable`, when no byte of the file is in the range.
@@ -84,7 +84,7 @@ def _resolve(asked: outputs_pb2.ByteRange, size: int) -> Selection:
         first, last = asked.first, size - 1
         if asked.HasField("last"):
             if asked.last < first:
-                # Not a range at all, so it is ignored.
+                # No valid range, so the header is ignored.
                 return Selection(0, size)
             last = min(asked.last, last)
     if first > last:

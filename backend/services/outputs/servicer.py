@@ -28,7 +28,7 @@ _MOST_LOGGED: Final = 100
 
 
 class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
-    """Serves what finished runs promoted, and the redaction manifest."""
+    """Serves the promoted outputs of finished runs, and the redaction manifest."""
 
     def __init__(self, services: Services, objects: ObjectStore) -> None:
         self._database = services.database
@@ -123,7 +123,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
                 self._keep_checksums(request.run_id, bundle.computed, rows)
 
     def _keep_checksums(self, run_id: str, computed: Mapping[str, int], rows: list[OutputRow]) -> None:
-        """Stores checksums that were computed for a zip; the next zip computes them again where that fails."""
+        """Stores checksums that were computed for a zip; if that fails, the next zip computes them again."""
         try:
             self._database.write(lambda tx: sql.set_checksums(tx, computed, rows), lock_key=run_of(run_id))
         except DatabaseUnavailableError as error:

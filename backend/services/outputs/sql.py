@@ -13,7 +13,7 @@ from backend.storage.tables.runs import runs
 
 
 class TotalRow(NamedTuple):
-    """Number of a run's files, and their bytes together."""
+    """Number and total bytes of a run's files."""
 
     files: int
     size_bytes: int
@@ -63,7 +63,7 @@ _MANIFEST_OF_KEY = Query(ManifestRow, _MANIFEST.where(runs.c.key_id == bindparam
 class NewOutput:
     """An output whose bytes are durable under `object_key`.
 
-    `path` is `<step>/<relative path>`; of `result.json` the step is None. `sha256` is in hexadecimal.
+    `path` is `<step>/<relative path>`; `result.json` has no step. `sha256` is in hexadecimal.
     """
 
     output_id: str
@@ -78,7 +78,7 @@ class NewOutput:
 
 
 StepFile = NewOutput | SharedFileRow
-"""A file that a step left, whose bytes are durable under its `object_key`: an output, or one for later steps alone."""
+"""A file that a step left, durable under its `object_key`: an output, or a file for later steps alone."""
 
 
 def add_outputs(tx: Tx, new: Iterable[NewOutput], at: int) -> None:
@@ -124,7 +124,7 @@ def set_checksums(tx: Tx, checksums: Mapping[str, int], rows: Iterable[OutputRow
 
 
 def total(tx: Tx, run_id: str) -> TotalRow:
-    """Returns how many files a run has, and their bytes together."""
+    """Returns the number and total bytes of a run's files."""
     return tx.one(_TOTAL, of_run_id=run_id)
 
 

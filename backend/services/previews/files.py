@@ -31,13 +31,13 @@ _MEMORY_BYTES: Final = 256 * 2**20
 
 
 class Markdown:
-    """Client of the processes. Thread-safe; the first call starts one, and `close` ends them all."""
+    """Client of the processes that render Markdown. Thread-safe; the first call starts one, `close` ends all."""
 
     def __init__(self) -> None:
         self._pool = ConfinedPool("backend.services.previews.program", name="markdown", size=1)
 
     def html(self, text: str, owner: str) -> str | None:
-        """Returns the beginning of Markdown as HTML, or None where its bounds do not suffice."""
+        """Returns the beginning of Markdown as HTML, or None if rendering exceeds its bounds."""
         try:
             found = self._pool.run(
                 "markdown",
@@ -56,7 +56,7 @@ class Markdown:
 
 
 LARGEST_TABLE: Final = 25_000_000
-"""Bytes of a Parquet file, of which all must be read."""
+"""Bytes of the largest Parquet file that is shown, because all of it must be read."""
 
 _HEAD_BYTES: Final = 4 * MOST_CHARS
 _TABLE_BYTES: Final = 4 * MOST_TABLE_CHARS
@@ -67,7 +67,7 @@ _PROBLEMS: Final = {"binary": _NEITHER, "not_installed": f"It cannot be read: {P
 
 
 class FilePreviews:
-    """Reads outputs that callers may read; `folder` is for their copies, which are gone on return."""
+    """Makes previews of outputs that callers may read; `folder` is for copies, which are removed on return."""
 
     def __init__(self, objects: ObjectStore, redactor: ConfinedRedactor, folder: Path) -> None:
         self._objects = objects
@@ -77,7 +77,7 @@ class FilePreviews:
         shutil.rmtree(folder, ignore_errors=True)
 
     def preview(self, run: PreviewedRunRow, output: OutputRow) -> FilePreview | str:
-        """Returns the beginning of an output, or why it is not shown.
+        """Returns the beginning of an output, or the reason why it is not shown.
 
         Raises:
             KeyError: it was erased meanwhile.
@@ -98,7 +98,7 @@ class FilePreviews:
         try:
             source = scratch / "source"
             source.write_bytes(content)
-            # The sweeps of the run are over: nothing is swept here.
+            # The outputs were swept before they were opened, so they are not swept here.
             policy = {**json_text.parse(run.pii_policy), "mode": "off", "model": None}
             owner, rows = run.key_id, MOST_ROWS
             found, _ = self._redactor.preview(
@@ -113,6 +113,6 @@ class FilePreviews:
         return _NEITHER if found.empty else found
 
     def close(self) -> None:
-        """Ends what is being read."""
+        """Ends the previews under way."""
         self._halt.set()
         shutil.rmtree(self._folder, ignore_errors=True)

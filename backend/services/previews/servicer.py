@@ -32,7 +32,7 @@ _MARKDOWN: Final = "text/markdown"
 
 
 class Previews:
-    """Shows people what runs were given and made; `folder` is for copies of files while they are read."""
+    """Shows people inputs and products of runs; `folder` is for copies of files while they are read."""
 
     def __init__(self, services: Services, objects: ObjectStore, redactor: ConfinedRedactor, folder: Path) -> None:
         self._database = services.database
@@ -46,7 +46,7 @@ class Previews:
         self.inputs = InputPreviews(services, objects, redactor, self._halt)
 
     def step(self, request: previews_pb2.GetStepPreviewRequest) -> previews_pb2.StepPreview:
-        """Returns what a step returned, and its files.
+        """Returns the value and the files of a step.
 
         Raises:
             ApiError: as `find_logged`; `not_found` for a step that the run does not have.
@@ -109,7 +109,7 @@ class Previews:
         return previews_pb2.SummaryPreview(html=html, cut=len(text) > MOST_MARKDOWN_CHARS)
 
     def close(self) -> None:
-        """Ends what is being made; may be repeated."""
+        """Ends the previews under way. Idempotent."""
         self._halt.set()
         self._preparations.close()
         self.inputs.close()
@@ -140,7 +140,7 @@ def _file(output: OutputRow, found: FilePreview | str) -> ReviewFile:
 
 
 class PreviewsServicer(previews_pb2_grpc.PreviewsServiceServicer):
-    """Shows people what runs made."""
+    """Shows people inputs, values and files of runs."""
 
     def __init__(self, previews: Previews) -> None:
         self._previews = previews
@@ -160,7 +160,7 @@ class PreviewsServicer(previews_pb2_grpc.PreviewsServiceServicer):
     def GetStepPreview(
         self, request: previews_pb2.GetStepPreviewRequest, context: grpc.ServicerContext
     ) -> previews_pb2.StepPreview:
-        """Returns what a step returned, and its files."""
+        """Returns the value and the files of a step."""
         return self._previews.step(request)
 
     def GetOutputPreview(

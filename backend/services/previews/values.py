@@ -19,14 +19,14 @@ from workflow_api.v1 import previews_pb2
 from workflow_api.v1.reviews_pb2 import ReviewText
 
 REVEALED: Final = "run.inputs_revealed"
-"""Action of the audit trail."""
+"""Action in the audit trail for inputs shown unswept."""
 
 _NAME: Final = "reviews/inputs"
-"""Object beside the reviews of approvals, whose names are ids."""
+"""Name of the object with swept inputs, beside reviews of approvals, whose names are ids."""
 
 
 class InputPreviews:
-    """Shows people what runs were started with."""
+    """Shows people the inputs of runs."""
 
     def __init__(
         self, services: Services, objects: ObjectStore, redactor: ConfinedRedactor, halt: threading.Event
@@ -74,7 +74,7 @@ class InputPreviews:
         return services.database.write(work, lock_key=run_of(run_id))
 
     def close(self) -> None:
-        """Ends what is being made; may be repeated."""
+        """Ends the previews under way. Idempotent."""
         self._preparations.close()
 
     def _make(self, run: sql.RunInputsRow, sweep: ReviewSweep) -> previews_pb2.RunInputs:
@@ -92,7 +92,7 @@ MOST_FILES: Final = 50
 
 
 class ShownStep(NamedTuple):
-    """A step as it was read, with its first files."""
+    """A step with its run and its first files."""
 
     run: sql.PreviewedRunRow
     step: sql.PreviewedStepRow
@@ -107,7 +107,7 @@ class ShownStep(NamedTuple):
 
 
 def needs_sweep(shown: ShownStep, sweep: ReviewSweep) -> bool:
-    """Returns whether something of the step must be swept before it is shown."""
+    """Returns whether the step's value or files must be swept before they are shown."""
     value = shown.step.value is not None and not sweep.values_are_swept
     return sweep.redacts and (value or (bool(shown.files) and not shown.released))
 

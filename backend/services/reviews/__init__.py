@@ -1,1 +1,1 @@
-"""Reviews of approvals: the material for a decision, and decisions made. Never on the public API."""
+"""Reviews of approvals: the material for a decision, and past decisions. Never on the public API."""

@@ -1,4 +1,4 @@
-"""Makes what a review shows: inputs of the run, values and files of the steps that the approval needs."""
+"""Makes the material of a review: inputs of the run, values and files of the steps that the approval needs."""
 
 import shutil
 import tempfile
@@ -22,7 +22,7 @@ from workflow_api.v1 import reviews_pb2
 
 MOST_FILES: Final = 20
 LARGEST_FILE: Final = 5_000_000
-"""Bytes of a file that is read whole, and of which all is swept."""
+"""Bytes of the largest file that is read and swept whole."""
 MOST_BYTES: Final = 20_000_000
 """Bytes of all such files together."""
 MOST_SHOWN_CHARS: Final = 4_000_000
@@ -85,7 +85,7 @@ def make_material(
 
 
 class _Previews:
-    """Previews of files, until all that may be read is used up."""
+    """Previews of files, until the bytes and characters allowed are used up."""
 
     def __init__(self, objects: ObjectStore, sweep: ReviewSweep, scratch: Path) -> None:
         self._objects = objects
@@ -113,7 +113,7 @@ class _Previews:
         return message
 
     def _bounded(self, found: FilePreview | str) -> FilePreview | str:
-        """Returns a preview, or that the files before it take up all that is shown."""
+        """Returns the preview, or the reason that earlier previews have used up the characters."""
         if isinstance(found, str):
             return found
         chars = len(found.text or "") + sum(len(cell) for row in (found.columns, *found.rows) for cell in row)
@@ -123,7 +123,7 @@ class _Previews:
         return found
 
     def _preview(self, output: OutputRow) -> FilePreview | str:
-        """Returns the preview of a file, or why there is none."""
+        """Returns the preview of a file, or the reason why there is none."""
         if output.media_type.startswith(_UNREADABLE):
             return _NEITHER
         size = output.size_bytes

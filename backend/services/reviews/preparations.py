@@ -1,4 +1,4 @@
-"""Work that callers wait for: each piece runs once in a few threads, and its message is stored with the run."""
+"""Slow previews: each is made once, in a few threads, while callers wait briefly, and stored with the run."""
 
 import threading
 from collections.abc import Callable
@@ -20,15 +20,15 @@ _THREADS: Final = 2
 WAIT_SECONDS: Final = 3.0
 """Seconds that a caller waits before the answer is to ask again."""
 _MOST_WAITING: Final = 2
-"""Each holds one of the few threads that calls of the public API need too; whoever comes beside them asks again."""
+"""Most waiting callers: each holds a thread that calls of the public API need too; others are told to ask again."""
 
 
 _MOST_KEPT: Final = 32
-"""So many pieces are kept for those who do not ask again; beyond that, what is done is dropped."""
+"""Most results kept for callers who have not asked again; beyond that, finished ones are dropped."""
 
 
 class Preparations(Generic[T]):
-    """Pieces of work by name. Thread-safe."""
+    """Runs pieces of work by name, each once at a time. Thread-safe."""
 
     def __init__(self, name: str) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=name)
@@ -37,9 +37,9 @@ class Preparations(Generic[T]):
         self._waiting = threading.Semaphore(_MOST_WAITING)
 
     def result(self, name: str, make: Callable[[], T]) -> T | None:
-        """Returns what `make` returns, or None where that is not ready within seconds: ask again.
+        """Returns the result of `make`, or None if it is not ready within seconds: the caller asks again.
 
-        Raises what `make` raises, to the next who asks.
+        An error of `make` is raised to the next caller.
         """
         making = self._begin(name, make)
         if not self._is_done(making):
@@ -49,11 +49,11 @@ class Preparations(Generic[T]):
         return making.result()
 
     def close(self) -> None:
-        """Waits for what is under way, and drops what has not begun; may be repeated."""
+        """Waits for work under way, and drops work that has not begun. Idempotent."""
         self._threads.shutdown(cancel_futures=True)
 
     def _is_done(self, making: Future[T]) -> bool:
-        """Waits a little for the work under way, unless others wait already; returns whether it is done."""
+        """Waits briefly for the work, unless enough others wait already; returns whether it is done."""
         if not making.done() and self._waiting.acquire(blocking=False):
             try:
                 wait({making}, WAIT_SECONDS)
@@ -62,7 +62,7 @@ class Preparations(Generic[T]):
         return making.done()
 
     def _begin(self, name: str, make: Callable[[], T]) -> Future[T]:
-        """Returns the work under way, or begins it; it is kept for whoever asks for it."""
+        """Returns the work under way, or begins it; its result is kept for whoever asks next."""
         with self._lock:
             found = self._making.get(name)
             if found is None:
@@ -86,7 +86,7 @@ class StoredMessages(Generic[M]):
         self._parse = parse
 
     def get(self, run_id: str, name: str) -> M | None:
-        """Returns a message, or None where there is none."""
+        """Returns a message, or None."""
         key = object_key(run_id, name)
         try:
             size = int.from_bytes(self._read(key, 0, _SIZE_BYTES))
@@ -95,7 +95,7 @@ class StoredMessages(Generic[M]):
             return None
 
     def put(self, run_id: str, name: str, message: M) -> None:
-        """Keeps a message."""
+        """Stores a message."""
         content = message.SerializeToString()
         self._objects.put_bytes(object_key(run_id, name), len(content).to_bytes(_SIZE_BYTES) + content)
         # The run may have been erased meanwhile, and its removal may have come before this object.

@@ -36,7 +36,7 @@ _STATES: Final = {
 
 
 class Reviews:
-    """Material of approvals for the people who decide; `folder` is for copies of files while they are swept."""
+    """Shows the material of approvals to people who decide; `folder` is for copies of files while they are swept."""
 
     def __init__(self, services: Services, objects: ObjectStore, redactor: ConfinedRedactor, folder: Path) -> None:
         self._services = services
@@ -50,7 +50,7 @@ class Reviews:
         shutil.rmtree(folder, ignore_errors=True)
 
     def review(self, approval_id: str) -> reviews_pb2.Review:
-        """Returns an approval with its material, where it waits and the material is ready within seconds.
+        """Returns an approval, with its material if it waits and the material is ready within seconds.
 
         Raises:
             ApiError: `not_found`.
@@ -87,7 +87,7 @@ class Reviews:
     ) -> reviews_pb2.ListAllDecisionsResponse:
         """Returns the decisions of all runs of some workflows, newest first; raises ApiError as `Paging`.
 
-        A page of filters may have fewer than asked for, and none, and yet a next one.
+        A page with filters may be short or empty and yet have a next page.
         """
         chosen = sql.ChosenDecisions(
             workflow_id=request.workflow_id,
@@ -111,7 +111,7 @@ class Reviews:
                 run_id=row.run_id,
                 workflow_id=row.workflow_id,
                 workflow_name=row.workflow_name,
-                # Of a run that redacts, its events have the comment, swept.
+                # For a run that redacts, its events have the swept comment.
                 comment=None if json_text.parse(row.pii_policy)["mode"] == "redact" else row.comment,
                 requested_at=to_timestamp(row.requested_at),
             )
@@ -120,7 +120,7 @@ class Reviews:
         return reviews_pb2.ListAllDecisionsResponse(items=items, next_page_token=token)
 
     def count_pending(self, workflow_ids: frozenset[str] | None) -> reviews_pb2.CountPendingApprovalsResponse:
-        """Returns how many approvals of some workflows wait, and at which gates."""
+        """Returns the number of waiting approvals of some workflows, and of each gate."""
 
         def work(tx: Tx) -> reviews_pb2.CountPendingApprovalsResponse:
             rows = sql.gates(tx, _MOST_GATES, workflow_ids)
@@ -131,7 +131,7 @@ class Reviews:
         return self._services.database.snapshot(work)
 
     def close(self) -> None:
-        """Ends what is being made; may be repeated."""
+        """Ends preparations under way. Idempotent."""
         self._halt.set()
         self._preparations.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -164,7 +164,7 @@ def _decided_state(state: reviews_pb2.ApprovalState.ValueType) -> str:
     """Returns the state that decisions must have; empty for any.
 
     Raises:
-        ApiError: nobody decides so.
+        ApiError: the state is not one of a decision.
     """
     if not state:
         return ""
@@ -190,7 +190,7 @@ def _name(approval_id: str) -> str:
 
 
 class ReviewsServicer(reviews_pb2_grpc.ReviewsServiceServicer):
-    """Shows people what they decide on."""
+    """Shows people the approvals that they decide, and past decisions."""
 
     def __init__(self, reviews: Reviews) -> None:
         self._reviews = reviews
@@ -202,17 +202,17 @@ class ReviewsServicer(reviews_pb2_grpc.ReviewsServiceServicer):
     def ListDecisions(
         self, request: reviews_pb2.ListDecisionsRequest, context: grpc.ServicerContext
     ) -> reviews_pb2.ListDecisionsResponse:
-        """Returns who decided what in a run."""
+        """Returns the decisions of a run, with their authors."""
         return self._reviews.decisions(request)
 
     def ListAllDecisions(
         self, request: reviews_pb2.ListAllDecisionsRequest, context: grpc.ServicerContext
     ) -> reviews_pb2.ListAllDecisionsResponse:
-        """Returns who decided what in all runs, newest first."""
+        """Returns the decisions of all runs, newest first."""
         return self._reviews.all_decisions(request, principal_of(context).workflow_ids)
 
     def CountPendingApprovals(
         self, request: reviews_pb2.CountPendingApprovalsRequest, context: grpc.ServicerContext
     ) -> reviews_pb2.CountPendingApprovalsResponse:
-        """Returns how many approvals wait, and at which gates."""
+        """Returns the number of waiting approvals, and of each gate."""
         return self._reviews.count_pending(principal_of(context).workflow_ids)

@@ -26,7 +26,7 @@ from backend.storage.tables.runs import runs
 from backend.storage.tables.segments import approvals, steps
 
 MOST_LOOKED_AT: Final = 5_000
-"""Decisions that are looked at for one page of filters, which no index serves."""
+"""Most decisions examined for one page of filters, which no index serves."""
 
 
 class ChosenDecisions(NamedTuple):
@@ -39,7 +39,7 @@ class ChosenDecisions(NamedTuple):
 
     @property
     def filtered(self) -> bool:
-        """Returns whether a filter beside the time is set."""
+        """Returns whether a filter other than the time is set."""
         return bool(self.workflow_id or self.decided_by or self.state)
 
 
@@ -60,7 +60,7 @@ class ReviewedApprovalRow(NamedTuple):
 
 
 class ReviewedRunRow(NamedTuple):
-    """The run of an approval, with the step of the approval and the steps that this one needs, as JSON."""
+    """The run of an approval, with the approval's step and the steps that it needs, as JSON."""
 
     run_id: str
     key_id: str
@@ -112,7 +112,7 @@ class RunDecisionRow(NamedTuple):
 
 
 class GateRow(NamedTuple):
-    """A step of a workflow at which approvals wait, with how many."""
+    """A step of a workflow at which approvals wait, and their number."""
 
     workflow_id: str
     workflow_name: str
@@ -157,7 +157,7 @@ _DECISIONS = Query(
 
 
 def _any_or(column: Column[str], name: str) -> ColumnElement[bool]:
-    """Returns the condition that a column has the value of a parameter, which is empty for any value."""
+    """Returns the condition that a column equals a parameter; an empty parameter allows any value."""
     return or_(bindparam(name, type_=Text) == literal_column("''"), column == bindparam(name, type_=Text))
 
 
@@ -216,7 +216,7 @@ _TOTAL: Final[ScalarQuery[int]] = ScalarQuery(
 
 
 def named(tx: Tx, approval_id: str) -> PendingApprovalRow | None:
-    """Returns an approval, in whatever state, with what names its run; or None."""
+    """Returns an approval in any state, with the names of its run, or None."""
     return tx.first(_NAMED, of_approval_id=approval_id)
 
 
@@ -247,9 +247,9 @@ def all_decisions(
     limit: int,
     workflow_ids: frozenset[str] | None = None,
 ) -> tuple[list[RunDecisionRow], DecisionPosition | None]:
-    """Returns decisions of runs of some workflows, newest first, that come after a position, and where it stopped.
+    """Returns decisions of some workflows, newest first, that come after a position, and where the search stopped.
 
-    That is None unless it stopped before it found as many as asked for.
+    The position is None unless the search stopped before it found as many decisions as asked for.
     """
     asked = [chosen.workflow_id]
     if workflow_ids is not None:
@@ -279,7 +279,7 @@ def all_decisions(
 
 
 def gates(tx: Tx, limit: int, workflow_ids: frozenset[str] | None = None) -> list[GateRow]:
-    """Returns up to so many gates, for some workflows of each, at which approvals wait, by workflow and step."""
+    """Returns up to `limit` gates of each chosen workflow, or of all, at which approvals wait, by workflow and step."""
     if workflow_ids is None:
         return tx.all(_GATES, limit=limit)
     found = [row for each in workflow_ids for row in tx.all(_GATES_OF_WORKFLOW, of_workflow_id=each, limit=limit)]
@@ -287,5 +287,5 @@ def gates(tx: Tx, limit: int, workflow_ids: frozenset[str] | None = None) -> lis
 
 
 def pending_total(tx: Tx) -> int:
-    """Returns how many approvals wait."""
+    """Returns the number of waiting approvals."""
     return tx.scalar_one(_TOTAL)

@@ -1,4 +1,4 @@
-"""Sweeps what a review shows by the run's PII policy, within the model calls that the run has left."""
+"""Sweeps the content of a review by the run's PII policy, within the model calls that the run has left."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -25,25 +25,25 @@ class SweptRun(Protocol):
 
     @property
     def run_id(self) -> str:
-        """The run."""
+        """The run's id."""
 
     @property
     def key_id(self) -> str:
-        """The key that started it; empty where none did."""
+        """The key that started the run; empty if none did."""
 
     @property
     def pii_policy(self) -> str:
-        """Its PII policy, JSON."""
+        """The run's PII policy, JSON."""
 
     @property
     def pii_redaction(self) -> str | None:
-        """Its redaction manifest, JSON."""
+        """The run's redaction manifest, JSON."""
 
 
 class ReviewSweep:
     """Sweep of one run's review; blocks, and raises RedactionError.
 
-    A policy that redacts does so whatever stages it names. The other modes change nothing, so nothing is swept in them.
+    A policy of mode `redact` applies here whatever stages it names. Other modes change nothing, so they sweep nothing.
     """
 
     def __init__(self, database: Database, redactor: ConfinedRedactor, run: SweptRun, halt: threading.Event) -> None:
@@ -83,7 +83,7 @@ class ReviewSweep:
         return self._counted(lambda: self._redactor.names(self._policy, names, self._halt, owner=self._owner))
 
     def preview(self, source: Path, name: str, *, head: bool = False) -> FilePreview | str:
-        """Returns the beginning of a file, of which all was swept; or why there is none.
+        """Returns the beginning of a file after a sweep of all of it, or the reason why there is none.
 
         With `head` the source holds only the first bytes of the file, cut anywhere, and nothing is swept.
         """
@@ -99,7 +99,7 @@ class ReviewSweep:
         except RedactionError as error:
             self._record(Counts(model_calls=error.model_calls))
             raise
-        # The values themselves are counted by the sweeps of the run.
+        # Only model calls are counted, because the run's own sweeps count the values.
         self._record(Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped))
         return swept
 

@@ -1,1 +1,1 @@
-"""Files that people give runs: staged until a start takes them, and removed where none does."""
+"""Files that people give runs: staged until a start takes them, else removed."""

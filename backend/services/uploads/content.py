@@ -23,17 +23,17 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class NoRoomError(Exception):
-    """The disk has no room for what is to be stored."""
+    """The disk has no room for the bytes to be stored."""
 
 
 def room(folders: Sequence[Path]) -> int:
-    """Returns how many bytes may still be stored below all of these folders; they may not exist yet."""
+    """Returns the bytes that may still be stored below all of these folders, which may not exist yet."""
     return min(_room(folder) for folder in folders)
 
 
 @contextmanager
 def full_disk_named() -> Iterator[None]:
-    """Names the failure of a write for which a disk has no room.
+    """Turns errors of writes to a full disk into NoRoomError.
 
     Raises:
         NoRoomError: the disk is full.
@@ -52,14 +52,14 @@ def _room(folder: Path) -> int:
 
 
 def members_of(file: UploadFileRow) -> list[tuple[str, int]]:
-    """Returns path and size of each file that an uploaded one gives a run: itself, or the members of a zip."""
+    """Returns path and size of each file that an uploaded file gives a run: itself, or the members of a zip."""
     if file.members is None:
         return [(file.name, file.size_bytes)]
     return [(path, size) for path, size in orjson.loads(file.members)]
 
 
 def contents(objects: ObjectStore, file: UploadFileRow) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yields the path and the content of each file that an uploaded one gives a run; each must be read to its end.
+    """Yields path and content of each file that an uploaded file gives a run; each must be read to its end.
 
     Raises, also while a content is read:
         KeyError, OSError, EOFError: as `ObjectStore.open_range` and `ObjectReader`.
@@ -91,7 +91,7 @@ _BATCH: Final = 100
 
 
 class UploadRemovals:
-    """Carries out the removals, in the calling thread."""
+    """Carries out removals of uploads, in the calling thread."""
 
     def __init__(self, database: Database, objects: ObjectStore, clock: Clock) -> None:
         self._database = database
@@ -99,7 +99,7 @@ class UploadRemovals:
         self._clock = clock
 
     def round(self, halted: Callable[[], bool]) -> None:
-        """Removes what is due until nothing is left; what fails is logged and stays due."""
+        """Removes all uploads that are due; a failed removal is logged and stays due."""
         now = self._clock()
         failed: set[str] = set()
         while due := [each for each in self._due(now, _BATCH + len(failed)) if each not in failed]:
@@ -117,7 +117,7 @@ class UploadRemovals:
         return self._database.read(lambda tx: sql.expired(tx, now, most))
 
     def _remove(self, upload_id: str, now: int) -> None:
-        # From this commit on no start takes it, and no part of it is stored any more.
+        # From this commit on no start takes the upload, and no part of it is stored.
         if self._database.write(lambda tx: sql.expire(tx, upload_id, now)):
             self._objects.delete_prefix(upload_prefix(upload_id))
             self._database.write(lambda tx: sql.remove(tx, upload_id))

@@ -1,4 +1,4 @@
-"""Expands zips in confined processes, because they are content of callers."""
+"""Expands zips in confined processes, because callers choose their content."""
 
 import shutil
 import tempfile
@@ -14,7 +14,7 @@ from redaction.safe_paths import safe_member
 
 _AT_ONCE: Final = 2
 _CPU_SECONDS: Final = 60.0
-# Ends before the console no longer waits, so that it is said why.
+# Less than the console waits, so that its user learns the reason.
 _WALL_SECONDS: Final = 240.0
 _MEMORY_BYTES: Final = 256 * 2**20
 _LONGEST_PROBLEM: Final = 1_000
@@ -28,11 +28,11 @@ class ZipRefusedError(Exception):
 
 
 class ExpansionHaltedError(Exception):
-    """Nobody waits for the zip any more."""
+    """Expansion was halted, because nobody waits for the zip any more."""
 
 
 class ExpansionsBusyError(Exception):
-    """As many zips as may be are being expanded."""
+    """No slot is free for another zip."""
 
 
 class ExpandedZip:
@@ -44,7 +44,7 @@ class ExpandedZip:
 
 
 class ZipExpansion:
-    """Client of the processes. Thread-safe; the first call starts one, and `close` ends them all.
+    """Client of the processes that expand zips. Thread-safe; the first call starts one, and `close` ends them all.
 
     `folder` is for copies of zips and of what they expand to.
     """
@@ -52,7 +52,7 @@ class ZipExpansion:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._pool = ConfinedPool("backend.services.uploads.program", name="uploads", size=_AT_ONCE, spare=False)
-        # Each holds one of the few threads that every other call needs as well.
+        # Each slot holds one of the few threads that all other calls need too.
         self._slots = threading.BoundedSemaphore(_AT_ONCE)
         self._lock = threading.Lock()
         # Copies left by a process that was killed.
@@ -79,7 +79,7 @@ class ZipExpansion:
             self._slots.release()
 
     def expand(self, parts: Iterable[bytes], folder: Path, owner: str, room: int, halt: threading.Event) -> ExpandedZip:
-        """Expands the zip of these parts into `folder`, to at most `room` bytes, unless `halt` is set before the end.
+        """Expands the zip made of `parts` into `folder`, to at most `room` bytes, unless `halt` is set before the end.
 
         Raises:
             ZipRefusedError: it is malformed or hostile, or exceeds the bounds.
@@ -123,9 +123,9 @@ class ZipExpansion:
 
 
 def checked_members(answer: object, size: int) -> list[tuple[str, int]]:
-    """Returns path and size of each member as a process answered that may have been taken over by the zip.
+    """Returns path and size of each member from an answer, which is checked because the zip may control the process.
 
-    `size` is that of all contents together.
+    `size` is the size of all contents together.
 
     Raises:
         ZipRefusedError: the answer is a problem, or not what `backend.services.uploads.program` answers.

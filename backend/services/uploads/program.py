@@ -13,7 +13,7 @@ from redaction.safe_paths import safe_member
 _CHUNK: Final = 256 * 1024
 _ENCRYPTED: Final = 0x1
 _UNIX: Final = 3
-# Bytes of the record at a zip's end with its longest comment, and of the list of members within the bounds.
+# Most bytes of the record at a zip's end with its comment, and of the list of members.
 _LONGEST_END: Final = 65_557 + 20
 _LONGEST_DIRECTORY: Final = 8_000_000
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -57,7 +57,7 @@ def _expanded(source: BinaryIO, target: BinaryIO, bounds: Mapping[str, Any]) -> 
 
 
 def _check_directory(source: BinaryIO, most_members: int) -> None:
-    """Refuses a zip whose list of members would fill the memory, before that list is read."""
+    """Refuses a zip whose list of members would fill the memory, before reading the list."""
     size = source.seek(0, os.SEEK_END)
     source.seek(max(0, size - _LONGEST_END))
     end = source.read()
@@ -94,7 +94,7 @@ def _path(member: zipfile.ZipInfo) -> str | None:
 
 
 def _copy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: BinaryIO) -> int:
-    """Copies the content of a member and returns its size, which must be the one that the zip states."""
+    """Copies the content of a member and returns its size, which must be the size stated in the zip."""
     size = 0
     try:
         with archive.open(member) as content:
@@ -108,10 +108,10 @@ def _copy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: BinaryIO) -
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _FULL:
             raise _RefusedError("does not fit on the service's disk when it is expanded") from error
-        # What is stated about places within the zip may lead to none.
+        # Offsets stated in the zip may lead outside of it.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
-        # What the libraries raise for a malformed zip is not one family.
+        # The libraries raise unrelated errors for a malformed zip.
         why = str(error) if isinstance(error, zipfile.BadZipFile | NotImplementedError) else type(error).__name__
         entry = shown(member.filename)
         raise _RefusedError(f"has an entry {entry} that cannot be read: {shown(why)[1:-1]}") from error

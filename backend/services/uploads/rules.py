@@ -1,4 +1,4 @@
-"""Bounds on what a person uploads, and the names that its files may have."""
+"""Bounds of a person's uploads, and the names that files may have."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -7,14 +7,14 @@ from backend.common.clock import HOUR_MS
 from redaction.safe_paths import safe_member
 
 if TYPE_CHECKING:
-    # The program that expands zips does without SQLAlchemy, which takes each of its processes a second to import.
+    # Not imported by the program that expands zips, whose processes would take a second to import SQLAlchemy.
     from backend.storage.tables.files import UploadRow
 
 PART_BYTES: Final = 1_048_576
-"""Bytes of every part of a file but its last, which may have fewer."""
+"""Bytes of each part of a file; the last part may have fewer."""
 MOST_FILE_BYTES: Final = 100_000_000
 MOST_BYTES: Final = 500_000_000
-"""Bytes of an upload, and of what a zip expands to."""
+"""Bytes of an upload, and of an expanded zip."""
 MOST_FILES: Final = 2_000
 """Files of an upload, and members of a zip."""
 MOST_BYTES_OF_PERSON: Final = 1_000_000_000
@@ -34,12 +34,12 @@ _LONGEST_SHOWN: Final = 200
 
 
 def kept_free(disk_bytes: int) -> int:
-    """Returns the bytes that uploads leave free on a disk of this size, so that nothing else comes to a stop."""
+    """Returns the bytes that uploads leave free on a disk of this size for everything else."""
     return min(_KEPT_FREE, disk_bytes // 10)
 
 
 def value_of(upload_id: str, parameter: str) -> str:
-    """Returns the value that an `s3_prefix` parameter has in a run whose files were uploaded in its place."""
+    """Returns the value of an `s3_prefix` parameter whose files were uploaded."""
     return f"{_SCHEME}{upload_id}/{parameter}/"
 
 
@@ -54,12 +54,12 @@ def is_open(upload: "UploadRow", owner: str, now: int) -> bool:
 
 
 def name_problem(name: str) -> str | None:
-    """Returns why a file cannot have this name, worded to follow the name; None where it can."""
+    """Returns the reason why a file cannot have this name, worded to follow the name; None if it can."""
     return "is not a plain file name" if "/" in name or safe_member(name) != name else None
 
 
 def path_problem(paths: Iterable[str], taken: Iterable[str]) -> tuple[str, str] | None:
-    """Returns the first path that is there twice, or is a file and a folder, and which of both; None where none is."""
+    """Returns the first path that is there twice, or is a file and a folder, with the problem; else None."""
     files = set(taken)
     folders = {folder for path in files for folder in _folders(path)}
     for path in paths:
@@ -74,12 +74,12 @@ def path_problem(paths: Iterable[str], taken: Iterable[str]) -> tuple[str, str] 
 
 
 def shown(name: str) -> str:
-    """Returns a name as a message may quote it."""
+    """Returns a name in the form in which messages quote it."""
     return f"'{printable(name, _LONGEST_SHOWN)}'"
 
 
 def printable(text: str, most: int) -> str:
-    """Returns at most so many characters of a text, with a sign in place of those that cannot be printed."""
+    """Returns at most `most` characters of a text, with a sign in place of unprintable ones."""
     found = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text[:most])
     return f"{found}…" if len(text) > most else found
 

@@ -1,4 +1,4 @@
-"""UploadsService over gRPC: uploads of files for runs, each for the person who calls."""
+"""UploadsService over gRPC: uploads of files for runs, each owned by the calling person."""
 
 import threading
 
@@ -10,7 +10,7 @@ from workflow_api.v1 import uploads_pb2, uploads_pb2_grpc
 
 
 class UploadsServicer(uploads_pb2_grpc.UploadsServiceServicer):
-    """Stages files for runs, each for the person who calls."""
+    """Stages files for runs; each upload is owned by the calling person."""
 
     def __init__(self, uploads: Uploads) -> None:
         self._uploads = uploads

@@ -25,7 +25,7 @@ from backend.storage.tables.files import UploadFileRow, UploadRow, upload_files,
 
 
 class StagedRow(NamedTuple):
-    """Totals of a person's uploads that no run has taken; `uploads` are those with files, without refused ones."""
+    """Totals of a person's uploads that no run has taken; `uploads` counts uploads with files that were not refused."""
 
     begun: int
     uploads: int
@@ -88,7 +88,7 @@ _REMOVE_FILES_OF_RUN = Command(
 )
 _RELEASE = Command(update(uploads).where(uploads.c.run_id == _RUN).values(run_id=None, expires_at=_ZERO))
 _NOW: BindParameter[int] = bindparam("now")
-# Only a clock that was ahead by days is told: after a smaller step nobody loses what is being uploaded.
+# Detects only clocks that were ahead by days, so that after a smaller step nobody loses an upload under way.
 _IS_OVER: Final = is_due(uploads.c.expires_at, _NOW, DAY_MS)
 _EXPIRED = ScalarQuery[str](select(uploads.c.upload_id).where(_IS_OVER, _UNUSED).limit(bindparam("most")))
 _EXPIRE = Command(update(uploads).where(uploads.c.upload_id == _ID, _UNUSED, _IS_OVER).values(expires_at=_ZERO))
@@ -116,7 +116,7 @@ def of_run(tx: Tx, run_id: str) -> str | None:
 
 
 def keep(tx: Tx, upload_id: str, expires_at: int) -> None:
-    """Lets an upload that no run has taken last until a time."""
+    """Extends an upload that no run has taken until a time."""
     tx.enqueue(_KEEP, of_upload_id=upload_id, new_expires_at=expires_at)
 
 
@@ -126,12 +126,12 @@ def take(tx: Tx, upload_id: str, run_id: str, *, owner: str, now: int) -> bool:
 
 
 def staged(tx: Tx, owner: str) -> StagedRow:
-    """Returns how much a person has uploaded that no run has taken."""
+    """Returns the totals of a person's uploads that no run has taken."""
     return tx.one(_STAGED, by=owner)
 
 
 def files(tx: Tx, upload_id: str) -> list[UploadFileRow]:
-    """Returns the files of an upload by name, also those that have not arrived yet."""
+    """Returns the files of an upload by name, incomplete ones included."""
     return tx.all(_FILES, of_upload_id=upload_id)
 
 
@@ -141,7 +141,7 @@ def file(tx: Tx, upload_id: str, number: int) -> UploadFileRow | None:
 
 
 def stored_bytes(tx: Tx, upload_id: str) -> int:
-    """Returns the bytes that are stored of the files of an upload."""
+    """Returns the stored bytes of the files of an upload."""
     return tx.scalar_one(_STORED, of_upload_id=upload_id)
 
 
@@ -151,7 +151,7 @@ def add_file(tx: Tx, row: UploadFileRow) -> None:
 
 
 def change_file(tx: Tx, row: UploadFileRow) -> None:
-    """Writes how much of a file there is, whether that is all, and the members of a zip."""
+    """Writes the size of a file so far, whether it is complete, and the members of a zip."""
     changed = {f"new_{name}": getattr(row, name) for name in ("size_bytes", "stored_bytes", "finished", "members")}
     tx.enqueue(_CHANGE_FILE, of_upload_id=row.upload_id, of_number=row.number, **changed)
 
@@ -162,7 +162,7 @@ def remove_file(tx: Tx, upload_id: str, number: int) -> None:
 
 
 def release(tx: Tx, run_id: str) -> None:
-    """Has the upload of an erased run removed, and its names at once."""
+    """Makes the upload of an erased run due for removal, and removes its names at once."""
     tx.enqueue(_REMOVE_FILES_OF_RUN, of_run_id=run_id)
     tx.enqueue(_RELEASE, of_run_id=run_id)
 
@@ -173,7 +173,7 @@ def expired(tx: Tx, now: int, most: int) -> list[str]:
 
 
 def expire(tx: Tx, upload_id: str, now: int) -> bool:
-    """Lets nothing take or change an expired upload any more; returns whether it is still expired."""
+    """Closes an expired upload to starts and changes; returns False if it was extended meanwhile."""
     return tx.run(_EXPIRE, of_upload_id=upload_id, now=now) == 1
 
 

@@ -35,8 +35,8 @@ _ZIP = ".zip"
 class Uploads:
     """Stages files; `folder` is for copies of zips while they are expanded, `disks` are the folders written to.
 
-    What a row names is durable before the row says so. What a crash leaves lies below the prefix of its upload, which
-    is removed as a whole.
+    Objects are durable before a row names them. Leftovers of a crash lie below the prefix of their upload, which is
+    removed as a whole.
     """
 
     def __init__(self, services: Services, objects: ObjectStore, folder: Path, disks: Sequence[Path] = ()) -> None:
@@ -50,7 +50,7 @@ class Uploads:
         """Begins an upload.
 
         Raises:
-            ApiError: `invalid_request` where the person has too many already.
+            ApiError: `invalid_request` if the person has too many already.
         """
         now = self._clock()
         row = UploadRow(new_id("upl"), owner, now, now + rules.KEPT_MS, None)
@@ -79,18 +79,18 @@ class Uploads:
         return self._database.snapshot(lambda tx: _message(self._open(tx, upload_id, owner), sql.files(tx, upload_id)))
 
     def append(self, request: uploads_pb2.AppendToUploadRequest, owner: str) -> int:
-        """Adds bytes to a file; returns how many it has now.
+        """Adds bytes to a file; returns its size now.
 
         Raises:
-            ApiError: `not_found`, or `invalid_request` for bytes that are beyond a bound, that there is no room for, or
-                that are not the next ones.
+            ApiError: `not_found`, or `invalid_request` for bytes beyond a bound or the disk's room, or not at the
+            file's end.
         """
         if len(request.data) > rules.PART_BYTES or request.offset % rules.PART_BYTES:
             raise invalid("data", f"must be at most {rules.PART_BYTES:,} bytes from a multiple of as many")
         end = request.offset + len(request.data)
         if room(self._disks) < len(request.data):
             raise self._no_room(request.name)
-        # Lasts longer than any write of a part, so that its object never comes after the removal of the upload.
+        # Extended by more than any write of a part takes, so that no object is stored after the upload's removal.
         admitted = self._database.write(lambda tx: self._admitted(tx, request, owner), lock_key=sql.of_owner(owner))
         if admitted.finished or end <= admitted.size_bytes:
             return admitted.size_bytes
@@ -99,7 +99,7 @@ class Uploads:
                 key = upload_part_key(request.upload_id, request.number, request.offset, len(request.data))
                 self._objects.put_bytes(key, request.data)
         except NoRoomError:
-            # A repeated call may have stored the part beside this one.
+            # A repeated call may have stored the part at the same time.
             stored = self._database.read(lambda tx: sql.file(tx, request.upload_id, request.number))
             if stored is not None and end <= stored.size_bytes:
                 return stored.size_bytes
@@ -116,13 +116,13 @@ class Uploads:
         return self._database.write(work, lock_key=sql.of_owner(owner))
 
     def finish(self, upload_id: str, number: int, owner: str, halt: threading.Event) -> uploads_pb2.UploadedFile:
-        """Ends a file; one that is refused is removed, unless a call beside this one has ended it.
+        """Completes a file; a refused file is removed, unless a concurrent call has completed it.
 
         Args:
             upload_id: The upload.
             number: The file.
-            owner: Who calls.
-            halt: Set once nobody waits for the answer: then a zip is expanded no further, and can be finished later.
+            owner: The calling person.
+            halt: Set once nobody waits for the answer; the expansion of a zip then ends, and can be repeated later.
 
         Raises:
             ApiError: `not_found`, or `invalid_request` for a zip or a name that is refused; `rate_limited`, which
@@ -162,7 +162,7 @@ class Uploads:
         return left
 
     def _withdraw(self, file: UploadFileRow, owner: str) -> UploadFileRow | None:
-        """Removes a refused file; returns it instead where a call beside this one has ended it."""
+        """Removes a refused file; returns it instead if a concurrent call has completed it."""
 
         def work(tx: Tx) -> UploadFileRow | None:
             row = sql.find(tx, file.upload_id)
@@ -183,21 +183,19 @@ class Uploads:
         self._objects.delete(upload_members_key(upload_id, number))
 
     def copy(self, upload_id: str, owner: str) -> str:
-        """Copies the files of a run for this owner, who has an hour to start another run with them.
-
-        Returns the id of the copy.
+        """Copies an upload for this owner, who has an hour to start another run with it; returns the copy's id.
 
         Raises:
             ApiError: `invalid_request`, the files are not stored any more, or there is no room for as many again.
         """
         files = [file for file in self._database.read(lambda tx: sql.files(tx, upload_id)) if file.finished]
         size = sum(file.stored_bytes for file in files)
-        # The largest file once more, on its way.
+        # The largest file takes its room twice while it is copied.
         if room(self._disks) < 2 * size:
             raise self._no_room("the uploaded files of the run")
         at = self._clock()
         copy = UploadRow(new_id("upl"), owner, at, at + rules.KEPT_MS, None)
-        # Before its objects, so that a crash leaves none that no row names.
+        # The row precedes its objects, so that a crash leaves no object without a row.
         self._database.write(lambda tx: sql.add(tx, copy), lock_key=sql.of_owner(owner))
         try:
             with full_disk_named(), self.expansion.folder() as folder:
@@ -217,7 +215,7 @@ class Uploads:
         return copy.upload_id
 
     def expire(self, upload_id: str) -> None:
-        """Has an upload that no run has taken removed soon."""
+        """Makes an upload that no run has taken due for removal."""
         self._database.write(lambda tx: sql.keep(tx, upload_id, 0))
 
     def _copy_objects(self, file: UploadFileRow, upload_id: str, part: Path) -> None:
@@ -241,7 +239,7 @@ class Uploads:
         return invalid(_FILE, f"{rules.shown(name)} {_NO_ROOM}")
 
     def _give_up(self, upload_id: str, number: int, owner: str) -> None:
-        """Gives the room of a file back first of all: the database may need it to say that there is no such file."""
+        """Removes the objects of a file before its row: the database may need their room."""
         self._objects.delete_prefix(upload_file_prefix(upload_id, number))
         with suppress(Exception):
             self.remove(upload_id, number, owner)
@@ -264,7 +262,7 @@ class Uploads:
         return file
 
     def _admitted(self, tx: Tx, request: uploads_pb2.AppendToUploadRequest, owner: str) -> UploadFileRow:
-        """Returns the file that bytes are for, which the first ones add, once they are within the bounds."""
+        """Returns the file that bytes are for, added with its first bytes, once they are within the bounds."""
         self._kept(tx, request.upload_id, owner)
         file = sql.file(tx, request.upload_id, request.number)
         stored = sql.stored_bytes(tx, request.upload_id)
@@ -288,7 +286,7 @@ class Uploads:
     def _expanded(self, file: UploadFileRow, owner: str, halt: threading.Event) -> UploadFileRow:
         """Stores the members of a zip, and returns the file with their paths."""
         with self.expansion.slot(), full_disk_named(), self.expansion.folder() as folder:
-            # The copy of the zip, its contents, and these once more as an object.
+            # Room for the copy of the zip, its contents, and the contents again as an object.
             left = max(0, room(self._disks) - file.size_bytes) // 2
             try:
                 made = self.expansion.expand(sent_bytes(self._objects, file), Path(folder), owner, left, halt)
@@ -300,9 +298,9 @@ class Uploads:
         return file._replace(stored_bytes=size, members=orjson.dumps(made.members).decode())
 
     def _end(self, tx: Tx, begun: UploadFileRow, file: UploadFileRow, owner: str) -> UploadFileRow:
-        """Writes that a file is there, provided that it fits to the others; returns it as the first call has ended it.
+        """Completes a file, if it fits the others; returns it as the first of concurrent calls has completed it.
 
-        `begun` is the file before; one that has been removed and begun anew meanwhile is another.
+        `begun` is the file as read before; a file that was removed and begun anew meanwhile is another one.
         """
         before = self._file(tx, file.upload_id, file.number, owner)
         if before.finished and _is_same(before, begun):
@@ -324,7 +322,7 @@ class Uploads:
 
 
 def _check_room(tx: Tx, owner: str, others: int, before: UploadFileRow, after: UploadFileRow) -> None:
-    """Refuses bytes beyond the bounds of a file, of its upload, which has those of others, and of the person."""
+    """Refuses bytes beyond the bounds of a file, of its upload with its `others`, and of the person."""
     name = rules.shown(after.name)
     if after.size_bytes > rules.MOST_FILE_BYTES:
         raise invalid(_FILE, f"{name} has more than {rules.MOST_FILE_BYTES:,} bytes")
@@ -336,12 +334,12 @@ def _check_room(tx: Tx, owner: str, others: int, before: UploadFileRow, after: U
 
 
 def _is_same(one: UploadFileRow, other: UploadFileRow) -> bool:
-    """Returns whether two states are of one sent file."""
+    """Returns whether two rows are states of one sent file."""
     return (one.parameter, one.name, one.size_bytes) == (other.parameter, other.name, other.size_bytes)
 
 
 def _grown(file: UploadFileRow, size: int) -> UploadFileRow:
-    """Returns a file of which so many bytes have arrived."""
+    """Returns a file's row with the bytes that have arrived."""
     return file._replace(size_bytes=size, stored_bytes=size)
 
 

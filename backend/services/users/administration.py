@@ -18,7 +18,7 @@ _MOST_SUGGESTED: Final = 1_000
 
 
 class UserAdministration:
-    """Adds people, disables them, and makes new passwords; `limit` is how many may be enabled."""
+    """Adds and disables people, and makes new passwords; `limit` is the most enabled people."""
 
     def __init__(self, services: Services, passwords: Passwords, limit: int) -> None:
         self._services = services
@@ -43,7 +43,7 @@ class UserAdministration:
                 sql.add(tx, {"name": name, "created_at": now, "signed_in_at": None, **changes})
             else:
                 sql.edit(tx, before, changes)
-                # The name may be another person's now.
+                # The name may be in use by another person now.
                 passkeys_sql.remove_all(tx, name)
             sql.end_sessions(tx, name)
             audit.record(tx, at=now, actor=actor, action="user.added", target=name, details=may.details())
@@ -52,7 +52,7 @@ class UserAdministration:
         return self._services.database.write(work, lock_key=sql.OF_USERS), password
 
     def set_role(self, name: str, may: Permissions, actor: str) -> UserRow:
-        """Changes what a user may do from their next call on; setting what is set changes nothing.
+        """Changes the permissions of a user from their next call on; setting equal ones changes nothing.
 
         Raises:
             ApiError: `not_found`; `invalid_request`, also for the last enabled administrator.
@@ -99,7 +99,7 @@ class UserAdministration:
         return self._change(name, actor, "user.disabled", change)
 
     def remove_passkeys(self, name: str, actor: str) -> UserRow:
-        """Removes a user's passkeys and recovery codes, and ends their sessions; without any it changes nothing."""
+        """Removes a user's passkeys and recovery codes, and ends their sessions; does nothing if there are none."""
 
         def work(tx: Tx) -> UserRow:
             row, passkeys = _found(tx, name), passkeys_sql.count(tx, name)

@@ -20,7 +20,7 @@ def role_of(row: UserRow | SessionRow) -> users_pb2.Role.ValueType:
 
 
 def chosen_workflows(row: UserRow | SessionRow) -> list[str] | None:
-    """Returns the workflows that an approver decides for; None for all, and of any other role."""
+    """Returns the workflows that an approver decides for; None for all, and for other roles."""
     if row.role != ROLE_NAMES[users_pb2.ROLE_APPROVER] or row.workflow_ids is None:
         return None
     found: list[str] = json.loads(row.workflow_ids)
@@ -28,7 +28,7 @@ def chosen_workflows(row: UserRow | SessionRow) -> list[str] | None:
 
 
 def session_message(session: NewSession, *, needs_passkey: bool) -> sessions_pb2.Session:
-    """Returns a new session with its token; of a pending one the token by which it goes on, and nothing else."""
+    """Returns a new session with its token; a pending one has nothing but the token of its second step."""
     if session.pending:
         return sessions_pb2.Session(pending_token=session.token)
     return sessions_pb2.Session(
@@ -42,7 +42,7 @@ def session_message(session: NewSession, *, needs_passkey: bool) -> sessions_pb2
 def user_message(
     row: UserRow | SessionRow, *, created_at: int | None = None, passkeys: int = 0, needs_passkey: bool = False
 ) -> users_pb2.User:
-    """Returns a user as a message; `created_at` replaces the row's own where that belongs to a session."""
+    """Returns a user as a message; `created_at` replaces the row's, which in a session's row is the session's."""
     chosen = chosen_workflows(row)
     return users_pb2.User(
         name=row.name,

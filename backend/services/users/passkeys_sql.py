@@ -1,4 +1,4 @@
-"""SQL of passkeys, of what browsers were asked to sign, and of recovery codes."""
+"""SQL of passkeys, of challenges to browsers, and of recovery codes."""
 
 from typing import Final
 
@@ -65,7 +65,7 @@ def of_person(tx: Tx, name: str) -> list[PasskeyRow]:
 
 
 def count(tx: Tx, name: str) -> int:
-    """Returns how many passkeys a person has."""
+    """Returns the number of a person's passkeys."""
     return tx.scalar_one(_COUNT, name=name)
 
 
@@ -75,7 +75,7 @@ def add(tx: Tx, row: PasskeyRow) -> None:
 
 
 def use(tx: Tx, row: PasskeyRow, *, sign_count: int, now: int) -> bool:
-    """Writes the use of a passkey that was read as `row`; returns False where another use came between."""
+    """Writes the use of a passkey that was read as `row`; returns False if another use came between."""
     return bool(
         tx.run(
             _USE,
@@ -93,44 +93,44 @@ def remove(tx: Tx, credential_id: str) -> None:
 
 
 def remove_all(tx: Tx, name: str) -> None:
-    """Removes every passkey and recovery code of a person, and what their browsers were asked."""
+    """Removes every passkey, recovery code and challenge of a person."""
     for command in (_REMOVE_OF_PERSON, _REMOVE_CODES, _FORGET_OF_PERSON):
         tx.enqueue(command, name=name)
 
 
 def challenge(tx: Tx, token_sha256: str) -> ChallengeRow | None:
-    """Returns what was asked under a token, or None."""
+    """Returns the challenge under a token, or None."""
     return tx.first(_CHALLENGE, token_sha256=token_sha256)
 
 
 def add_challenge(tx: Tx, row: ChallengeRow) -> None:
-    """Writes what is asked under a token, in place of what was asked before."""
+    """Writes the challenge under a token, in place of an earlier one."""
     tx.enqueue(_FORGET, token_sha256=row.token_sha256)
     tx.enqueue(_ADD_CHALLENGE, **row._asdict())
 
 
 def replace_challenge(tx: Tx, token_sha256: str, challenge: str | None) -> None:
-    """Replaces the challenge under a token, which keeps its time; None where it was answered."""
+    """Replaces the challenge under a token, which keeps its time; None marks an answered one."""
     tx.enqueue(_REPLACE_CHALLENGE, of_token_sha256=token_sha256, new_challenge=challenge)
 
 
 def forget(tx: Tx, token_sha256: str) -> None:
-    """Removes what was asked under a token."""
+    """Removes the challenge under a token."""
     tx.enqueue(_FORGET, token_sha256=token_sha256)
 
 
 def forget_of_person(tx: Tx, name: str) -> None:
-    """Removes everything that a person's browsers were asked."""
+    """Removes all challenges of a person."""
     tx.enqueue(_FORGET_OF_PERSON, name=name)
 
 
 def forget_old(tx: Tx, before: int) -> None:
-    """Removes what was asked before a time."""
+    """Removes challenges older than a time."""
     tx.enqueue(_FORGET_OLD, before=before)
 
 
 def codes_left(tx: Tx, name: str) -> int:
-    """Returns how many recovery codes a person has."""
+    """Returns the number of a person's recovery codes."""
     return tx.scalar_one(_COUNT_CODES, name=name)
 
 

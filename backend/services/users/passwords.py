@@ -1,4 +1,4 @@
-"""Passwords: generation, Argon2id a few at a time, and verification within limits on failed sign-ins."""
+"""Passwords: generation, hashing by Argon2id a few at a time, and verification with limits on failed sign-ins."""
 
 import secrets
 import unicodedata
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 MAX_CONCURRENT: Final = 2
-"""Each takes 64 MiB and, for a tenth of a second, a core or more."""
+"""Most concurrent hashings: each takes 64 MiB and, for a tenth of a second, a core or more."""
 
 MAX_CALLERS: Final = 4
-"""Most passwords that are verified or wait at once: each holds one of the few threads, which all other calls need.
+"""Most passwords that are verified or wait at once: each holds one of the few threads that all calls need.
 
-A console sends no more than two at a time, and retries what is refused for this.
+A console sends no more than two at a time, and retries refusals for this.
 """
 
 # Without the letters that are mistaken for others: 32 of them, 5 bits each.
@@ -83,7 +83,7 @@ class Passwords:
             yield
 
     def hash(self, password: str) -> str:
-        """Returns the hash of a password, which is what is stored."""
+        """Returns the hash of a password, stored in its place."""
         return self._hasher.hash(_normal(password))
 
     def matches(self, kept: str, password: str) -> bool:
@@ -132,7 +132,7 @@ class PasswordVerifier:
         self._tries = SignInTries(services.clock)
 
     def verify(self, name: str, password: str, actor: str, address: str) -> VerifiedUser | None:
-        """Returns the user whose password it is; None if it is not, or if the user is unknown or disabled.
+        """Returns the user if the password is right; None if it is wrong, or the user is unknown or disabled.
 
         The try counts as failed until `SignInTries.forget`.
 
@@ -148,7 +148,7 @@ class PasswordVerifier:
         self._services.database.read(lambda tx: self._tries.refuse_waiting(tx, limits))
         with self._passwords.slot():
             row, waits = self._services.database.write(count, lock_key=sql.OF_USERS)
-            # Made by the first try of this process, whatever its name.
+            # The first try of this process makes the decoy, whatever the name.
             decoy = self._passwords.decoy_hash
             kept = decoy if row is None or row.issuer is not None else row.password_hash
             matches = self._passwords.matches(kept, password)

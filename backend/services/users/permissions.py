@@ -1,4 +1,4 @@
-"""Permissions of users: which RPCs a role may call, for which workflows, and what it may do to other users."""
+"""Permissions of users: the RPCs that a role may call, and the workflows for which it may call them."""
 
 import json
 from typing import Any, NamedTuple
@@ -24,8 +24,7 @@ class RoleGuard:
         """Returns the workflows that a person's call is limited to, or None for all.
 
         Raises:
-            ApiError: `forbidden` where the role does not allow it; where what is asked for is of another workflow, as
-                if it did not exist.
+            ApiError: `forbidden` if the role does not allow the call; not found if the object is of another workflow.
         """
         if rpc in SIGNING_IN:
             return None
@@ -54,7 +53,7 @@ def _limits(row: UserRow) -> frozenset[str] | None:
 
 
 def _refuse_others(tx: Tx, within: Within, request: Any, chosen: frozenset[str]) -> None:
-    """Raises what a servicer raises for something that does not exist, unless it is of a chosen workflow."""
+    """Raises a servicer's not-found error unless the requested object is of a chosen workflow."""
     if within is Within.RUN:
         run_id: str = request.run_id
         if sql.workflow_of_run(tx, run_id) not in chosen:
@@ -76,7 +75,7 @@ class Permissions(NamedTuple):
     workflow_ids: tuple[str, ...] | None
 
     def check(self) -> None:
-        """Raises ApiError `invalid_request` for what cannot be."""
+        """Raises ApiError `invalid_request` if role and workflows do not fit."""
         if self.role not in ROLE_NAMES:
             *others, last = ROLE_NAMES.values()
             raise invalid("role", f"must be {', '.join(others)} or {last}")
@@ -107,6 +106,6 @@ class Permissions(NamedTuple):
 
 
 def permissions_of(request: users_pb2.CreateUserRequest | users_pb2.SetUserRoleRequest) -> Permissions:
-    """Returns what a request asks for."""
+    """Returns the permissions that a request asks for."""
     chosen = tuple(request.decides_for.workflow_ids) if request.HasField("decides_for") else None
     return Permissions(request.role, chosen)

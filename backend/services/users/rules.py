@@ -36,9 +36,9 @@ _CLOCKS_APART_MS: Final = 5_000
 
 
 class Try(NamedTuple):
-    """One more try to sign in: how many there were in a row, and until when there is no other; 0 for none.
+    """Count of tries to sign in in a row, with one more, and the time until which others are refused, 0 for none.
 
-    It counts as failed until it has succeeded: tries at the same time are no more than tries one after the other.
+    A try counts as failed until it has succeeded, so concurrent tries gain nothing over successive ones.
     """
 
     tries: int
@@ -51,7 +51,7 @@ def new_token() -> str:
 
 
 def sha256_hex(value: str) -> str:
-    """Returns the digest of a token, which is what is stored."""
+    """Returns the digest of a token, stored in its place."""
     return hashlib.sha256(value.encode()).hexdigest()
 
 
@@ -71,14 +71,14 @@ def must_record_use(used_at: int, now: int) -> bool:
 
 
 def seconds_to_wait(waits_until: int, now: int) -> int:
-    """Returns how long further tries are refused."""
+    """Returns the seconds for which further tries are refused."""
     if is_due(waits_until, now, WAIT_MS + _CLOCKS_APART_MS):
         return 0
     return -((now - waits_until) // 1000)
 
 
 def next_try(before: TriesRow | None, now: int, limit: Limit) -> Try:
-    """Returns the count with one more try after those of the row `before`, which is None where there are none."""
+    """Returns the count of the row `before`, None for no tries, with one more try."""
     if before is None or before.tries >= limit.most or not is_recent(before.last_at, now, limit.forgotten_ms):
         tries = 1
     else:
@@ -87,7 +87,7 @@ def next_try(before: TriesRow | None, now: int, limit: Limit) -> Try:
 
 
 def try_withdrawn(row: TriesRow | None, limit: Limit) -> Try | None:
-    """Returns the count of `row` without one successful try; None where none is left."""
+    """Returns the count of `row` without one successful try; None if none is left."""
     if row is None or row.tries <= 1:
         return None
     return Try(row.tries - 1, 0 if row.tries >= limit.most else row.waits_until)
@@ -118,7 +118,7 @@ def name_alone(name: str) -> str:
 
 
 def _digest(*parts: str) -> str:
-    # What was typed for a name may be a password, so only digests are stored.
+    # A text typed as a name may be a password, so only digests are stored.
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -139,5 +139,5 @@ def new_codes() -> list[str]:
 
 
 def digest_of(code: str) -> str:
-    """Returns what is stored of a code; it is the same in any case, with other hyphens and blanks."""
+    """Returns the stored digest of a code, which ignores case, hyphens and blanks."""
     return sha256_hex("".join(letter for letter in code.lower() if letter.isalnum()))

@@ -67,7 +67,7 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
         return user_message(self._administration.disable(request.name, principal_of(context).audit_name))
 
     def SetUserRole(self, request: users_pb2.SetUserRoleRequest, context: grpc.ServicerContext) -> users_pb2.User:
-        """Changes what a person may do."""
+        """Changes the role and workflows of a person."""
         may = permissions_of(request)
         return user_message(self._administration.set_role(request.name, may, principal_of(context).audit_name))
 
@@ -100,7 +100,7 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
     def GetSignInOptions(
         self, request: sessions_pb2.GetSignInOptionsRequest, context: grpc.ServicerContext
     ) -> sessions_pb2.SignInOptions:
-        """Returns how people may sign in beside passwords."""
+        """Returns the ways to sign in besides passwords."""
         return sessions_pb2.SignInOptions(provider_label=None if self._provider is None else self._provider.label)
 
     def BeginProviderSignIn(
@@ -113,7 +113,7 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
     def FinishProviderSignIn(
         self, request: sessions_pb2.FinishProviderSignInRequest, context: grpc.ServicerContext
     ) -> sessions_pb2.Session:
-        """Begins a session of whom the identity provider names."""
+        """Begins a session of the person whom the identity provider names."""
         issuer = request.issuer if request.HasField("issuer") else None
         answer = AuthorizationResponse(
             request.redirect_uri, request.attempt, request.state, request.code, issuer, request.address
@@ -123,7 +123,7 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
     def GetSession(
         self, request: sessions_pb2.GetSessionRequest, context: grpc.ServicerContext
     ) -> sessions_pb2.Session:
-        """Returns whose session this is."""
+        """Returns the session of a token, with its person."""
         session = self._sign_ins.session(request.token)
         return sessions_pb2.Session(
             user=user_message(
@@ -176,14 +176,14 @@ class PasskeysServicer(passkeys_pb2_grpc.PasskeysServiceServicer):
     def BeginPasskeySignIn(
         self, request: passkeys_pb2.BeginPasskeySignInRequest, context: grpc.ServicerContext
     ) -> passkeys_pb2.PasskeyOptions:
-        """Returns what the browser of a sign-in is asked."""
+        """Returns the options by which a passkey finishes a sign-in."""
         options, hosts = self._second_factor.begin(request.pending_token, request.host)
         return passkeys_pb2.PasskeyOptions(options_json=options, hosts=hosts)
 
     def FinishPasskeySignIn(
         self, request: passkeys_pb2.FinishPasskeySignInRequest, context: grpc.ServicerContext
     ) -> sessions_pb2.Session:
-        """Begins the session of a sign-in."""
+        """Begins the session of a sign-in that a passkey or recovery code finishes."""
         token, address, actor = request.pending_token, request.address, principal_of(context).audit_name
         if request.HasField("answer"):
             session = self._second_factor.finish_with_passkey(token, _answer(request.answer), address, actor)
@@ -205,7 +205,7 @@ class PasskeysServicer(passkeys_pb2_grpc.PasskeysServiceServicer):
     def BeginPasskeyRegistration(
         self, request: passkeys_pb2.BeginPasskeyRegistrationRequest, context: grpc.ServicerContext
     ) -> passkeys_pb2.PasskeyOptions:
-        """Returns what the browser is asked with a new passkey."""
+        """Returns the options by which the browser makes a passkey."""
         return passkeys_pb2.PasskeyOptions(options_json=self._own.begin_registration(request.token, request.host))
 
     def FinishPasskeyRegistration(
@@ -219,7 +219,7 @@ class PasskeysServicer(passkeys_pb2_grpc.PasskeysServiceServicer):
     def BeginPasskeyConfirmation(
         self, request: passkeys_pb2.BeginPasskeyConfirmationRequest, context: grpc.ServicerContext
     ) -> passkeys_pb2.PasskeyOptions:
-        """Returns what the browser is asked to confirm a change."""
+        """Returns the options by which a passkey confirms a change."""
         return passkeys_pb2.PasskeyOptions(options_json=self._own.begin_confirmation(request.token, request.host))
 
     def RemovePasskey(

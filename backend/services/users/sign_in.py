@@ -29,7 +29,7 @@ class Challenges:
         self._clock = clock
 
     def issue(self, tx: Tx, token: str, name: str, purpose: Purpose) -> str:
-        """Returns a new challenge for a person's browser, in place of the one before."""
+        """Returns a new challenge for a person's browser, in place of an earlier one."""
         now = self._clock()
         passkeys_sql.forget_old(tx, now - LASTS_MS)
         challenge = urlsafe_b64encode(secrets.token_bytes(32)).decode().rstrip("=")
@@ -40,7 +40,7 @@ class Challenges:
         """Returns the challenge that was issued under a token.
 
         Raises:
-            ApiError: `unauthorized`, none was, or too long ago.
+            ApiError: `unauthorized`, there is none, or it is too old.
         """
         row = passkeys_sql.challenge(tx, _key(token, purpose))
         if row is None or row.purpose != purpose or not 0 <= self._clock() - row.created_at < LASTS_MS:
@@ -48,19 +48,19 @@ class Challenges:
         return row
 
     def reissue(self, tx: Tx, row: ChallengeRow) -> str:
-        """Returns another challenge under the same token, which does not last longer for that."""
+        """Returns another challenge under the token, without extending its time."""
         challenge = urlsafe_b64encode(secrets.token_bytes(32)).decode().rstrip("=")
         passkeys_sql.replace_challenge(tx, row.token_sha256, challenge)
         return challenge
 
     @staticmethod
     def take(tx: Tx, row: ChallengeRow) -> None:
-        """Withdraws the challenge, whatever comes of the answer."""
+        """Withdraws the challenge, whether or not its answer is right."""
         passkeys_sql.replace_challenge(tx, row.token_sha256, None)
 
 
 def expired() -> ApiError:
-    """Returns the refusal of an answer to what was not asked, or not any more."""
+    """Returns the refusal of an answer without a challenge, or to one too old."""
     return ApiError(errors_pb2.ERROR_REASON_UNAUTHORIZED, "This took too long, or was done already: begin again.")
 
 
@@ -71,8 +71,8 @@ def _key(token: str, purpose: Purpose) -> str:
 class NewSession(NamedTuple):
     """New session: its token, which is not stored, its user's row, and when it began.
 
-    With `pending` the token is that of a sign-in which a passkey is to finish, and there is no session yet. `id_token`
-    is that of the identity provider, "" where the person came otherwise.
+    With `pending` the token belongs to a sign-in that a passkey is to finish, and there is no session yet. `id_token`
+    is the identity provider's, "" for other sign-ins.
     """
 
     token: str
@@ -93,7 +93,7 @@ class SignIns:
         self._verifier = PasswordVerifier(services, passwords)
 
     def sign_in(self, name: str, password: str, address: str, actor: str) -> NewSession:
-        """Begins a session, or leaves one pending where the person has a passkey.
+        """Begins a session, or leaves the sign-in pending if the person has a passkey.
 
         Raises:
             ApiError: `unauthorized`, which never says why; `rate_limited`.
@@ -122,11 +122,11 @@ class SignIns:
         return self._services.database.write(work, lock_key=sql.OF_USERS)
 
     def passkey_required(self, person: UserRow | sql.SessionRow) -> bool:
-        """Returns whether somebody must have a passkey."""
+        """Returns whether the person must have a passkey."""
         return self._administrators_need_passkey and person.role == "administrator" and person.issuer is None
 
     def needs_passkey(self, person: UserRow | sql.SessionRow) -> bool:
-        """Returns whether somebody must have a passkey, and has none."""
+        """Returns whether the person must have a passkey, and has none."""
         if not self.passkey_required(person):
             return False
         return not self._services.database.read(lambda tx: passkeys_sql.count(tx, person.name))
@@ -144,7 +144,7 @@ class SignIns:
         return session
 
     def sign_out(self, token: str, actor: str) -> sql.SessionRow | None:
-        """Ends a session, and returns it; None where there is none."""
+        """Ends a session, and returns it; None if there is none."""
         token_sha256 = rules.sha256_hex(token)
 
         def work(tx: Tx) -> sql.SessionRow | None:

@@ -118,12 +118,12 @@ def by_name(tx: Tx, *, after: str, limit: int) -> list[UserRow]:
 
 
 def enabled(tx: Tx) -> int:
-    """Returns how many may sign in."""
+    """Returns the number of enabled people."""
     return tx.scalar_one(_ENABLED)
 
 
 def other_administrators(tx: Tx, name: str) -> int:
-    """Returns how many enabled administrators there are beside a person."""
+    """Returns the number of enabled administrators besides a person."""
     return tx.scalar_one(_OTHER_ADMINISTRATORS, but=name)
 
 
@@ -139,7 +139,7 @@ def edit(tx: Tx, row: UserRow, changes: dict[str, object]) -> None:
 
 
 def open_session(tx: Tx, *, token_sha256: str, name: str, now: int, most: int) -> None:
-    """Writes a session, and removes the oldest of that person above `most`."""
+    """Writes a session, and removes the person's oldest sessions above `most`."""
     tx.enqueue(_OPEN, token_sha256=token_sha256, name=name, created_at=now, used_at=now)
     tx.enqueue(_END_OLDER, of_name=name, name=name, most=most)
 
@@ -150,7 +150,7 @@ def session(tx: Tx, token_sha256: str) -> SessionRow | None:
 
 
 def use_session(tx: Tx, token_sha256: str, now: int) -> None:
-    """Writes when a session was last used."""
+    """Writes the time of a session's last use."""
     tx.enqueue(_USE, of_token_sha256=token_sha256, new_used_at=now)
 
 
@@ -182,15 +182,15 @@ _KNOWN: Final[ScalarQuery[str]] = ScalarQuery(
 
 
 def workflow_of_run(tx: Tx, run_id: str) -> str | None:
-    """Returns the workflow of a run; None where there is no such run."""
+    """Returns the workflow of a run; None if there is no such run."""
     return tx.scalar(_OF_RUN, of_run_id=run_id)
 
 
 def workflow_of_approval(tx: Tx, approval_id: str) -> str | None:
-    """Returns the workflow of an approval's run; None where there is no such approval."""
+    """Returns the workflow of an approval's run; None if there is no such approval."""
     return tx.scalar(_OF_APPROVAL, of_approval_id=approval_id)
 
 
 def is_workflow(tx: Tx, workflow_id: str) -> bool:
-    """Returns whether there is a workflow with this id that was not deleted."""
+    """Returns whether a workflow that was not deleted has this id."""
     return tx.scalar(_KNOWN, of_workflow_id=workflow_id) is not None

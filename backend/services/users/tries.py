@@ -1,4 +1,4 @@
-"""Counts tries to sign in by name and address, and makes those wait that failed too often."""
+"""Counts tries to sign in by name and address, and refuses further ones after too many failures."""
 
 from collections.abc import Mapping
 
@@ -9,28 +9,28 @@ from backend.storage.database import Tx
 from workflow_api.v1 import errors_pb2
 
 Limits = Mapping[str, rules.Limit]
-"""The limit of each subject that a try counts for."""
+"""The limits by the subjects that a try counts for."""
 
 
 def limits_of(name: str, address: str) -> Limits:
-    """Returns what a try of a name from an address counts for."""
+    """Returns the subjects, with limits, of a try of a name from an address."""
     subject = rules.name_and_address(name, address)
     return {subject: rules.NAME_AND_ADDRESS_LIMIT, **limits_of_address(address)}
 
 
 def limits_of_address(address: str) -> Limits:
-    """Returns what a try from an address counts for, where no name was given."""
+    """Returns the subjects, with limits, of a try from an address without a name."""
     return {rules.address_alone(address): rules.ADDRESS_LIMIT}
 
 
 class SignInTries:
-    """Counts in the caller's transaction. A try counts as failed until it is withdrawn."""
+    """Counter of tries, in the caller's transaction. A try counts as failed until it is withdrawn."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def refuse_waiting(self, tx: Tx, limits: Limits) -> None:
-        """Raises ApiError `rate_limited` where a subject has to wait."""
+        """Raises ApiError `rate_limited` if a subject has to wait."""
         rows = [row for subject in limits if (row := tries_sql.get(tx, subject)) is not None]
         seconds = max((rules.seconds_to_wait(row.waits_until, self._clock()) for row in rows), default=0)
         if seconds:

@@ -22,7 +22,7 @@ MOST_OF_KEY: Final = 10
 
 
 class WebhookAdministration:
-    """Creates, changes, rotates, pauses, resumes and deletes webhooks, and has messages sent once more."""
+    """Creates, changes, rotates, pauses, resumes and deletes webhooks, and redelivers messages."""
 
     def __init__(self, services: Services, settings: WebhookSettings) -> None:
         self._services = services
@@ -63,7 +63,7 @@ class WebhookAdministration:
         return self._services.database.write(work)
 
     def update(self, request: webhooks_pb2.UpdateWebhookRequest, actor: str) -> WebhookRow:
-        """Changes what the request names."""
+        """Changes the fields that the request names."""
         if request.HasField("url"):
             self._check_url(request.url)
         flags = _flags(_events(request.events.events)) if request.HasField("events") else {}
@@ -75,7 +75,7 @@ class WebhookAdministration:
         return self._change(request.webhook_id, actor, "webhook.edited", change, _shown)
 
     def rotate(self, request: webhooks_pb2.RotateWebhookSecretRequest, actor: str) -> WebhookRow:
-        """Issues a new secret; the present one signs too for the overlap, an older overlap ends."""
+        """Issues a new secret; the present secret signs too for the overlap, an older overlap ends."""
         overlap_ms = milliseconds_of(given_or_default_duration(request, "overlap"))
         secret = new_secret()
 
@@ -97,7 +97,7 @@ class WebhookAdministration:
         return self._services.database.write(work)
 
     def resume(self, webhook_id: str, actor: str) -> WebhookRow:
-        """Delivers again what waits, with all attempts again; resuming an active webhook changes nothing."""
+        """Makes waiting messages due, with all attempts again; resuming an active webhook changes nothing."""
 
         def work(tx: Tx) -> WebhookRow:
             row = found(tx, webhook_id)
@@ -122,7 +122,7 @@ class WebhookAdministration:
         self._services.database.write(work)
 
     def redeliver(self, webhook_id: str, message_id: str, actor: str) -> WebhookDeliveryRow:
-        """Has a message sent once more; one that waits is sent now."""
+        """Makes a message due once more; a waiting one is due now."""
 
         def delivery(tx: Tx) -> WebhookDeliveryRow:
             row = sql.delivery(tx, webhook_id, message_id)
@@ -195,7 +195,7 @@ def _flags(events: Iterable[WebhookEvent]) -> dict[str, int]:
 
 
 def _shown(row: WebhookRow) -> dict[str, object]:
-    """Returns what the audit trail shows; paths and queries of addresses may be secrets of their receivers."""
+    """Returns the details for the audit trail, without paths and queries of addresses, which may be secrets."""
     from yarl import URL
 
     return {"origin": str(URL(row.url).origin()), "events": [str(event) for event in events_of(row)]}

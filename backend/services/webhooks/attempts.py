@@ -28,14 +28,14 @@ def new_secret() -> str:
 
 
 def valid_secrets(webhook: DueWebhookRow, at: int) -> tuple[str, ...]:
-    """Returns the secrets to sign with: the present one, and the one before during their overlap."""
+    """Returns the secrets to sign with: the present one, and during an overlap the previous one."""
     if webhook.previous_secret is None or (webhook.previous_secret_expires_at or 0) <= at:
         return (webhook.secret,)
     return webhook.secret, webhook.previous_secret
 
 
 def message_body(row: ClaimedRow) -> str:
-    """Returns the JSON of a message, which all its attempts send; it names the run and holds nothing of its content."""
+    """Returns the JSON that all attempts of a message send; it names the run without any of its content."""
     return json_text.write(
         {
             "type": row.event,
@@ -73,20 +73,20 @@ BACK_OFF_MS: Final[Sequence[int]] = (
     40 * _MINUTE_MS,
     *(hours * HOUR_MS for hours in (1, 2, 4, 8, 12, 20, 24)),
 )
-"""The time before each further attempt, 72 hours together; up to a tenth is added, so that they spread."""
+"""Milliseconds before each further attempt, 72 hours together; up to a tenth is added to spread attempts."""
 JITTER: Final = 0.1
 
-# A little less than all of it, as an attempt takes time.
+# A little less than the whole schedule, because attempts take time.
 _DEAD_MS: Final = sum(BACK_OFF_MS) - HOUR_MS
 
 _LOG = logging.getLogger(__name__)
 
 
 def settle(tx: Tx, row: ClaimedRow, claim_id: str, outcome: DeliveryOutcome, at: int) -> None:
-    """Records what came of an attempt, under the lock of the run; does nothing where the claim has lapsed.
+    """Records the outcome of an attempt, under the lock of the run; does nothing if the claim has lapsed.
 
     A webhook at which every attempt failed, from the first of a message to its last, is dead: it is paused, and the
-    message waits until it is resumed, as it does where the receiver answers that it is gone for good.
+    message waits until it is resumed, also if the receiver answers that it is gone for good.
     """
     if outcome.error is None:
         if delivery_sql.finish(tx, row, claim_id, DeliveryState.DELIVERED, at, status=outcome.status, error=None):

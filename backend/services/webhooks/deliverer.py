@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 POLL_SECONDS: Final = 5.0
-"""Seconds between looks that no announcement caused: announcements of a process that is killed are lost with it."""
+"""Seconds between rounds without an announcement: a killed process loses its announcements."""
 
-# So that many changes make few rounds.
+# Gathers changes, so that many make few rounds.
 _GATHER_SECONDS: Final = 0.05
 _AGAIN_SECONDS: Final = 1.0
 _DATABASE_THREADS: Final = 4
 _NAME_THREADS: Final = 16
-# So that receivers which do not answer leave room for the others.
+# Most attempts of one webhook at once, so that receivers that do not answer leave room for others.
 _AT_ONCE_OF_ONE: Final = 4
-# Beside the time of an attempt, for what is recorded of it.
+# Time of a claim beyond the attempt's, to record the outcome.
 _CLAIM_ALLOWANCE_SECONDS: Final = 10.0
 _GRACE_SECONDS: Final = 2.0
 _WAITS_BOUNDED_SECONDS: Final = 30.0
@@ -54,7 +54,7 @@ class Deliverer:
     So a message is sent at least once whatever process dies, and each by one process at a time. Messages of one run to
     one webhook are sent one after the other, as only the first of them is ever due.
 
-    A round is made when a change of any process announces one, when the next message is due, and every `poll_seconds`.
+    A round begins when a change of any process announces messages, when the next one is due, and every `poll_seconds`.
 
     A clock that was ahead when it set a time makes no message wait longer than the schedule says: waits are bounded
     anew when the clock has gone back, and twice a minute, for other processes may have set times too.
@@ -101,7 +101,7 @@ class Deliverer:
 
     def _run(self) -> None:
         assert self._loop is not None
-        # Names are resolved in these; a name server that does not answer holds up nothing else.
+        # Threads to resolve names, so that a silent name server holds up nothing else.
         self._loop.set_default_executor(ThreadPoolExecutor(_NAME_THREADS, thread_name_prefix="webhooks-names"))
         self._loop.run_until_complete(self._serve())
 
@@ -193,13 +193,13 @@ class Deliverer:
         # There is room for another one, and the next message of the run may be due.
         self._woken.set()
         if not task.cancelled() and (error := task.exception()):
-            # Its claim lapses, and the message is sent again.
+            # The message's claim lapses, and the message is sent again.
             metrics.BACKGROUND_FAILURES.add(self._thread.name)
             _LOG.error("What came of an attempt could not be recorded", exc_info=error)
 
     async def _deliver(self, webhook: DueWebhookRow, row: ClaimedRow, claim_id: str) -> None:
         if self._sender is None:
-            # Costs time and memory that processes without webhooks are spared.
+            # Imported here, to spare time and memory of processes without webhooks.
             from backend.services.webhooks.sender import Sender
 
             self._sender = Sender(self._private, self._settings.timeout_seconds)
@@ -220,14 +220,14 @@ class Deliverer:
     async def _post(
         self, sender: "Sender", webhook: DueWebhookRow, row: ClaimedRow, body: str, headers: Mapping[str, str]
     ) -> DeliveryOutcome:
-        """Makes one attempt, which is part of the trace of the run's start where traces are on."""
+        """Makes one attempt, as part of the trace of the run's start if traces are on."""
         recording = tracing.active()
         if recording is None:
             return await _timed(sender.post(webhook.url, body, headers))
         carrier = await self._in_thread(lambda: carrier_of_run(self._database, row.run_id))
         attributes = {"workflow_api.run_id": row.run_id, "workflow_api.webhook_id": webhook.webhook_id}
         with recording.executed("webhook", carrier, attributes, kind=recording.CLIENT) as span:
-            # Not the state, which is what the caller's own systems say to one another.
+            # Without `tracestate`, which belongs to the caller's own systems.
             traceparent = {name: value for name, value in recording.carrier().items() if name == TRACEPARENT}
             outcome = await _timed(sender.post(webhook.url, body, {**headers, **traceparent}))
             if outcome.status is not None:
@@ -261,7 +261,7 @@ class Deliverer:
 
 
 def _uncounted(work: Callable[[Tx], T]) -> Callable[[Tx], T]:
-    """Returns work on webhooks and their messages alone, which no key reads with its runs."""
+    """Marks work that changes only webhooks and messages, on which no cached answer depends."""
 
     def change(tx: Tx) -> T:
         tx.uncounted = True
@@ -271,7 +271,7 @@ def _uncounted(work: Callable[[Tx], T]) -> Callable[[Tx], T]:
 
 
 async def _timed(attempt: Awaitable[DeliveryOutcome]) -> DeliveryOutcome:
-    """Measures an attempt by itself, without what is read for it."""
+    """Measures an attempt alone, without the reads before it."""
     began = perf_counter()
     outcome = await attempt
     metrics.WEBHOOK_SECONDS.observe(perf_counter() - began)

@@ -1,4 +1,4 @@
-"""SQL of deliveries: due messages, claims on them, and what came of an attempt."""
+"""SQL of deliveries: due messages, claims on them, and outcomes of attempts."""
 
 from typing import Final, NamedTuple
 
@@ -27,7 +27,7 @@ from backend.storage.tables.webhooks import webhook_deliveries, webhooks
 
 
 class DueWebhookRow(NamedTuple):
-    """An active webhook, and when its next message is due."""
+    """An active webhook, and the time when its next message is due."""
 
     webhook_id: str
     url: str
@@ -88,7 +88,7 @@ _TAKE = Command(
     update(webhook_deliveries)
     .where(
         tuple_(webhook_deliveries.c.webhook_id, webhook_deliveries.c.message_id).in_(_SOME_DUE),
-        # Again, for the row as it is once it is locked: a late attempt may be recorded at this moment.
+        # Checked again for the locked row, because a late attempt may be recorded at this moment.
         *_IS_DUE,
         select(_ONE)
         .select_from(webhooks)
@@ -98,7 +98,7 @@ _TAKE = Command(
     .values(
         claim=_CLAIM,
         due_at=bindparam("lapses_at"),
-        # What a process that died has claimed counts once: nobody knows whether that attempt was made.
+        # A claim of a process that died counts as one attempt, because it may have been made.
         attempts=case(
             (webhook_deliveries.c.claim.is_(None), webhook_deliveries.c.attempts + _ONE),
             else_=webhook_deliveries.c.attempts,
@@ -137,7 +137,7 @@ _RELEASE = Command(
     .where(*_OF_CLAIM)
     .values(claim=null(), due_at=_AT, attempts=webhook_deliveries.c.attempts - _ONE)
 )
-# Also where a redelivery came after it.
+# Also if a redelivery came later.
 _NEXT = (
     select(func.min(webhook_deliveries.c.ordinal))
     .where(
@@ -206,12 +206,12 @@ _REDELIVER = Command(
 
 
 def due_webhooks(tx: Tx, until: int) -> list[DueWebhookRow]:
-    """Returns the active webhooks that have a message to send until then."""
+    """Returns the active webhooks with a message due by `until`."""
     return tx.all(_DUE, at_ms=until)
 
 
 def claim(tx: Tx, webhook_id: str, claim_id: str, at: int, lapses_at: int, most: int) -> list[ClaimedRow]:
-    """Claims up to `most` due messages of an active webhook until `lapses_at`, those that waited longest first.
+    """Claims up to `most` due messages of an active webhook until `lapses_at`, longest due first.
 
     Claims of one webhook are made under one lock, so that no two processes get the same message.
     """
@@ -222,7 +222,7 @@ def claim(tx: Tx, webhook_id: str, claim_id: str, at: int, lapses_at: int, most:
 def finish(
     tx: Tx, row: ClaimedRow, claim_id: str, state: str, at: int, *, status: int | None, error: str | None
 ) -> bool:
-    """Ends a message, and lets the next one of its run be sent; False where the claim has lapsed to another process."""
+    """Ends a message, and makes the next one of its run due; False if another process has the claim."""
     finished = tx.run(
         _FINISH,
         of_webhook_id=row.webhook_id,
@@ -239,7 +239,7 @@ def finish(
 
 
 def retry(tx: Tx, row: ClaimedRow, claim_id: str, next_at: int, *, status: int | None, error: str | None) -> bool:
-    """Sets the time of the next attempt; False where the claim has lapsed to another process."""
+    """Sets the time of the next attempt; returns False if another process has the claim."""
     return bool(
         tx.run(
             _RETRY,
@@ -254,7 +254,7 @@ def retry(tx: Tx, row: ClaimedRow, claim_id: str, next_at: int, *, status: int |
 
 
 def release(tx: Tx, row: ClaimedRow, claim_id: str, at: int) -> None:
-    """Gives a claim back whose attempt was cut short, to any process."""
+    """Gives up the claim of an attempt that was cut short."""
     tx.announce(ANNOUNCED)
     tx.enqueue(_RELEASE, of_webhook_id=row.webhook_id, of_message_id=row.message_id, of_claim=claim_id, at_ms=at)
 
@@ -265,19 +265,19 @@ def note_success(tx: Tx, webhook_id: str) -> None:
 
 
 def note_failure(tx: Tx, webhook_id: str, at: int) -> int:
-    """Records that an attempt failed; returns since when every one has."""
+    """Records that an attempt failed; returns the time since which every attempt has failed."""
     tx.enqueue(_FAILED, of_webhook_id=webhook_id, at_ms=at)
     since = tx.scalar(_FAILING_SINCE, of_webhook_id=webhook_id)
     return at if since is None else since
 
 
 def pause(tx: Tx, webhook_id: str, reason: str, at: int) -> bool:
-    """Pauses a webhook; False where it is paused already."""
+    """Pauses a webhook; returns False if it is paused already."""
     return bool(tx.run(_PAUSE, of_webhook_id=webhook_id, new_reason=reason, at_ms=at))
 
 
 def restart(tx: Tx, webhook_id: str, at: int) -> None:
-    """Makes everything that waits due now, with all attempts again; no other change may run beside it."""
+    """Makes all waiting messages due now, with all attempts again; no other change may run beside this one."""
     tx.announce(ANNOUNCED)
     tx.enqueue(_RESTART, of_webhook_id=webhook_id, at_ms=at)
 

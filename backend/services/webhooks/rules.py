@@ -27,7 +27,7 @@ class DeliveryState(StrEnum):
 
 
 class PausedReason(StrEnum):
-    """Why a webhook is paused."""
+    """Reason why a webhook is paused."""
 
     REQUESTED = "requested"
     UNREACHABLE = "unreachable"
@@ -35,7 +35,7 @@ class PausedReason(StrEnum):
 
 
 class DeliveryOutcome(NamedTuple):
-    """The status of an answer, and a word for what failed; None where there was none."""
+    """The status of an answer, and a word for the failure; each None if there was none."""
 
     status: int | None
     error: str | None
@@ -45,7 +45,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-# What else counts as global to Python is not allocated, deprecated, or stands for an IPv4 address behind a translator.
+# Other addresses that Python calls global are unallocated, deprecated, or IPv4 addresses behind a translator.
 _ALLOCATED: Final = ipaddress.IPv6Network("2000::/3")
 
 
@@ -73,8 +73,8 @@ def _is_public(address: Address) -> bool:
 
 
 def url_problems(text: str, private: Sequence[Network]) -> Iterator[str]:
-    """Yields what is wrong with the address of a webhook; names are resolved at each connection, not here."""
-    # As the client that connects reads it; imported here, because commands that start a backend do not need it.
+    """Yields the problems of a webhook's address; names are resolved at each connection, not here."""
+    # Parsed as the connecting client does; imported here, because commands that start a backend do not need it.
     from yarl import URL
 
     try:
@@ -98,7 +98,7 @@ def url_problems(text: str, private: Sequence[Network]) -> Iterator[str]:
 
 
 def _literal(host: str) -> Address | None:
-    """Returns the address that a host is, also in the short and numeric forms that are resolved as one: `127.1`."""
+    """Returns the address of a literal host, short and numeric forms such as `127.1` included, else None."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:

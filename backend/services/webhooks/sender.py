@@ -25,7 +25,7 @@ class _RefusedAddressError(OSError):
 class Sender:
     """An HTTP client of one event loop; each attempt has a connection of its own.
 
-    The address is checked where the socket is made, after names were resolved: so no answer of a name server gets past
+    The address is checked when the socket is made, after names were resolved, so no answer of a name server gets past
     the check. Redirects are not followed, proxies not used, bodies of answers not read.
     """
 
@@ -36,7 +36,7 @@ class Sender:
         self._plain_session = _session(private, encrypted=False)
 
     async def post(self, url: str, body: str, headers: Mapping[str, str]) -> DeliveryOutcome:
-        """Returns what came of one attempt, and never raises for what the receiver does."""
+        """Returns the outcome of one attempt; never raises for a failure of the receiver."""
         try:
             target = URL(url)
             session = self._session if target.scheme == "https" else self._plain_session
@@ -88,7 +88,7 @@ def _session(private: Sequence[Network], *, encrypted: bool) -> aiohttp.ClientSe
         use_dns_cache=False,
         force_close=True,
         ssl=ssl.create_default_context(),
-        # As many as there are attempts; those are limited elsewhere.
+        # No limit here: the deliverer limits attempts.
         limit=0,
     )
     return aiohttp.ClientSession(

@@ -79,7 +79,7 @@ class WebhooksServicer(webhooks_pb2_grpc.WebhooksServiceServicer):
     def ResumeWebhook(
         self, request: webhooks_pb2.ResumeWebhookRequest, context: grpc.ServicerContext
     ) -> webhooks_pb2.Webhook:
-        """Delivers again."""
+        """Resumes deliveries."""
         return self._message(self._administration.resume(request.webhook_id, principal_of(context).audit_name))
 
     def DeleteWebhook(

@@ -1,4 +1,4 @@
-"""SQL of webhooks, of the log of their deliveries, and of the outbox that a run's change writes to."""
+"""SQL of webhooks, of the log of their deliveries, and of the outbox to which changes of runs write."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -110,12 +110,12 @@ def newest(tx: Tx, key_id: str | None, *, before: int, before_id: str, limit: in
 
 
 def count_of_key(tx: Tx, key_id: str) -> int:
-    """Returns how many webhooks a key has."""
+    """Returns the number of a key's webhooks."""
     return tx.scalar_one(_COUNT_OF_KEY, of_key_id=key_id)
 
 
 def key_state(tx: Tx, key_id: str) -> KeyStateRow | None:
-    """Returns whether a key is revoked; None for one that does not exist."""
+    """Returns the state of a key, revoked or not; None if it does not exist."""
     return tx.first(_KEY, of_key_id=key_id)
 
 
@@ -135,7 +135,7 @@ def remove(tx: Tx, webhook_id: str) -> None:
 
 
 def count_pending(tx: Tx, webhook_id: str) -> int:
-    """Returns how many deliveries of a webhook wait, up to `MAX_COUNTED`."""
+    """Returns the number of waiting deliveries of a webhook, up to `MAX_COUNTED`."""
     return tx.scalar_one(_COUNT_PENDING, of_webhook_id=webhook_id)
 
 
@@ -154,7 +154,7 @@ FLAGS: Final[Mapping[WebhookEvent, Column[int]]] = {
     WebhookEvent.RUN_WAITING: webhooks.c.run_waiting_for_approval,
     WebhookEvent.RUN_ERASED: webhooks.c.run_erased,
 }
-"""The column that says whether a webhook tells of an event."""
+"""The column that says whether a webhook reports an event."""
 
 _RUN: BindParameter[str] = bindparam("of_run_id")
 _AT = cast(bindparam("at_ms"), BigInteger)
@@ -183,7 +183,7 @@ _MESSAGE_COLUMNS: Final = (
 
 
 def _add(event: WebhookEvent) -> Command:
-    """Returns the insert of one message for each webhook that tells of the event; a revoked key's tell of nothing."""
+    """Returns the insert of one message for each webhook that reports the event, except those of revoked keys."""
     messages = (
         select(
             webhooks.c.webhook_id,

@@ -10,7 +10,7 @@ from backend.storage.statements import Command, ScalarQuery
 from backend.storage.tables.webhooks import webhook_deliveries, webhooks
 
 LONGEST_CLAIM_MS: Final = 60_000
-"""Longer than any claim lasts, whatever `webhooks.timeout_seconds` is."""
+"""Bound on the time of a claim for any `webhooks.timeout_seconds`."""
 
 _LONGEST_PAUSES_MS: Final = tuple(pause + round(pause * JITTER) for pause in BACK_OFF_MS)
 
@@ -38,7 +38,7 @@ _BOUND = Command(update(webhook_deliveries).where(*_WAITS_TOO_LONG).values(due_a
 
 
 def any_waits_too_long(tx: Tx, at: int) -> bool:
-    """Returns whether a message to an active webhook waits longer from now on than any attempt before it asks for."""
+    """Returns whether a message to an active webhook waits longer from now on than its schedule can ask for."""
     return tx.scalar(_ANY, at_ms=at) is not None
 
 

@@ -37,11 +37,11 @@ class SessionKey(NamedTuple):
 
 
 Renewal = Callable[[], SessionKey]
-"""Returns a new key of a session; a client calls it before the last one expires."""
+"""Returns a new session key; a client calls this before the last key expires."""
 
 
 class Endpoint(NamedTuple):
-    """The server of a client, AWS itself without a `url`, and how often and over how many connections it is asked."""
+    """The server of a client, AWS itself without a `url`; attempts of a request, and number of connections."""
 
     url: str | None
     region: str | None = None
@@ -52,7 +52,7 @@ class Endpoint(NamedTuple):
 def s3_client(endpoint: Endpoint, credentials: AccessKey | Renewal | None = None) -> "S3Client":
     """Makes a thread-safe client of S3 with these credentials, or with those of the process's environment.
 
-    Raises what a renewal raises, here the first time and later where the client is used.
+    Errors of a renewal are raised here the first time, and later by the client's requests.
     """
     session = _session(credentials)
     region = endpoint.region or session.region_name or _DEFAULT_REGION
@@ -63,10 +63,10 @@ def s3_client(endpoint: Endpoint, credentials: AccessKey | Renewal | None = None
 
 
 def _retry_truncated_head(operation_model: Any, response_dict: dict[str, Any], **_: object) -> None:
-    """Has a request retried whose response head was cut off by a lost connection.
+    """Makes botocore retry a request whose response head was cut off by a lost connection.
 
-    Such a head looks complete, and without a length in it the body reads as empty: a listing without objects, a
-    removal without errors. Bytes of objects are counted by their readers.
+    Such a head looks complete, and without a length in it the body reads as empty: a listing without objects, a removal
+    without errors. Readers of objects count the bytes themselves.
     """
     if response_dict["status_code"] == 200 and not operation_model.has_streaming_output:
         names = {name.lower() for name in response_dict["headers"]}
@@ -78,7 +78,7 @@ def _retry_truncated_head(operation_model: Any, response_dict: dict[str, Any], *
 
 
 def sts_client(endpoint: Endpoint, credentials: AccessKey | None = None) -> "STSClient":
-    """Makes a client of STS as `s3_client`; other stores than AWS serve it at the same address."""
+    """Makes a client of STS as `s3_client`; stores other than AWS serve STS at the address of S3."""
     session = _session(credentials)
     region = endpoint.region or session.region_name or _DEFAULT_REGION
     client = session.client("sts", region_name=region, endpoint_url=endpoint.url, config=_config(endpoint))
@@ -108,7 +108,7 @@ def _session(credentials: AccessKey | Renewal | None) -> "Session":
 
 
 class _RenewedCredentials:
-    """A provider of credentials for a session of botocore."""
+    """Provider of renewed credentials for a session of botocore."""
 
     def __init__(self, renewal: Renewal) -> None:
         self._renewal = renewal
@@ -130,7 +130,7 @@ class _RenewedCredentials:
 
 @functools.cache
 def _loader() -> "Loader":
-    """Reads the descriptions of the services, which take megabytes and a tenth of a second."""
+    """Loads the descriptions of the services once: they take megabytes and a tenth of a second."""
     from botocore.loaders import create_loader
 
     return create_loader()
@@ -144,8 +144,8 @@ def _config(endpoint: Endpoint) -> "Config":
         read_timeout=_READ_SECONDS,
         retries={"total_max_attempts": endpoint.attempts, "mode": "standard"},
         max_pool_connections=endpoint.connections,
-        # Other stores than AWS rarely serve a host name for each bucket, and not all know the newer checksums. Without
-        # one the signature covers the whole body, so that no change goes unnoticed.
+        # Stores other than AWS rarely serve a host name for each bucket, and not all know the newer checksums. Without
+        # a checksum the signature covers the whole body, so that no change goes unnoticed.
         s3={"addressing_style": "path" if endpoint.url else "auto"},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",

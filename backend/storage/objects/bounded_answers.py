@@ -1,7 +1,7 @@
 """Bounds on the answers of object stores, whose addresses are chosen in manifests.
 
-The client reads an answer that is no object whole, however long it is, and looks for a bucket behind a redirect by
-requests that may be redirected again, without an end.
+Without bounds the client reads an answer that is no object whole, however long it is, and follows redirects without
+end.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import BotoCoreError, ConnectionClosedError, ReadTimeoutError
 
 MOST_BYTES: Final = 16 * 2**20
-"""Bytes of an answer that is no object; a listing of 1,000 keys of the longest has a fifth of that."""
+"""Bytes of an answer that is no object; a listing of 1,000 keys of the largest size has a fifth of that."""
 
 _PART_BYTES: Final = 65_536
 _ERRORS: Final = 300
@@ -33,7 +33,7 @@ class RedirectedError(BotoCoreError):
 
 
 class BoundedSession:
-    """Sends requests as another session of botocore; `redirects` are followed as it follows them, for AWS."""
+    """Wraps a session of botocore; with `redirects`, for AWS, redirects are followed as botocore follows them."""
 
     def __init__(self, session: Any, *, redirects: bool) -> None:
         self._session = session

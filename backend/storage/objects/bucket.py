@@ -36,7 +36,7 @@ class Body(Protocol):
     """The body of a response."""
 
     def read(self, size: int, /) -> bytes:
-        """Returns at most so many bytes; none at the end."""
+        """Returns at most `size` bytes; none at the end."""
 
     def close(self) -> None:
         """Ends the connection if the body has not been read to its end."""
@@ -104,14 +104,14 @@ _MAX_PIECES: Final = 10_000
 _ATTEMPTS: Final = 4
 _CONNECTIONS: Final = 64
 _OURS: Final = "runs/"
-# One folder for all starts: what a failed one left behind, the next one replaces and removes.
+# One folder for all starts: the next start replaces and removes the leftovers of a failed one.
 _PROBE_FOLDER: Final = f"{_OURS}probe/"
-# A start may find its probe removed by another one.
+# The probe may be removed by the start of another process.
 _PROBE_TRIES: Final = 8
 _PROBE_PAUSE_SECONDS: Final = 0.2
 _ABSENT: Final = frozenset({"NoSuchKey", "404"})
 _UNKNOWN_TO_THE_STORE: Final = frozenset({"NotImplemented", "MethodNotAllowed", "501"})
-# No upload takes so long: the process that began it is gone.
+# No upload takes so long: the process that began an older one is gone.
 _LONGEST_UPLOAD: Final = timedelta(days=1)
 
 
@@ -140,8 +140,7 @@ class BucketObjects:
         """Writes, reads, lists and removes an object, and ends uploads that a crash left behind long ago.
 
         Raises:
-            ObjectStoreError: one of these is not possible. The object is then removed if that is possible, else by the
-                next start that succeeds.
+            ObjectStoreError: one of these is not possible; the next successful start removes the object.
         """
         try:
             self._write_and_read_probe()
@@ -186,7 +185,7 @@ class BucketObjects:
             with _as_store_errors(f"Reading {key} failed"):
                 try:
                     if not left:
-                        # A range of nothing cannot be asked for.
+                        # S3 has no range of no bytes.
                         self._client.head_object(Bucket=self._bucket, Key=name)
                         return io.BytesIO()
                     wanted = f"bytes={first}-{first + left - 1}"
@@ -276,7 +275,7 @@ class BucketObjects:
         try:
             self._client.abort_multipart_upload(Bucket=self._bucket, Key=name, UploadId=upload)
         except (BotoCoreError, ClientError):
-            # It goes with the run's final sweep or erasure, or when a process starts a day later.
+            # An upload that cannot be ended goes with the run's final sweep or erasure, or at a start a day later.
             _LOG.warning("The upload of %s could not be aborted", name, exc_info=True)
 
     def _abort_uploads(self, prefix: str, meant: Callable[[str], bool], began_before: datetime | None = None) -> None:
@@ -314,7 +313,7 @@ class BucketObjects:
             yield [{"Key": version["Key"], "VersionId": version["VersionId"]} for version in found]
 
     def _has_versions(self) -> bool:
-        """Returns whether the bucket keeps what is removed from it."""
+        """Returns whether the bucket keeps versions of removed objects."""
         with _unless(_UNKNOWN_TO_THE_STORE):
             return "Status" in self._client.get_bucket_versioning(Bucket=self._bucket)
         return False

@@ -30,7 +30,8 @@ class FolderObjects:
         self._objects = root
         self._incoming = root / ".incoming"
         self._incoming.mkdir(parents=True, exist_ok=True)
-        # What a crash left half written belongs to nobody, and no erasure would find it. Others may be writing now.
+        # Files that a crash left half written belong to no run, so no erasure would find them. Recent ones may be
+        # another process's.
         newest = time.time() - _LEFT_BEHIND_SECONDS if shared else math.inf
         for left in self._incoming.iterdir():
             with contextlib.suppress(FileNotFoundError):
@@ -96,7 +97,7 @@ class FolderObjects:
         """Writes beside the objects, then moves: a reader sees the whole object or none.
 
         File and folders are synced behind the move, so that a journaling file system writes its journal once, not
-        three times; this halves the time. What a crash leaves before the return has no name anywhere else.
+        three times; this halves the time. No row names an object that a crash leaves before the return.
         """
         path = self._path(key)
         digest = ContentDigest()
@@ -112,7 +113,7 @@ class FolderObjects:
                 if replaces:
                     # A crash leaves the old content or the new.
                     os.fsync(file.fileno())
-                # The folder may have been made just now beside this call, and not be synced yet.
+                # A call beside this one may have made the folder just now, and not synced it yet.
                 changed = [path.parent, *self._make_folder(path.parent), path.parent.parent]
                 written = written.replace(path)
                 if not replaces:
@@ -125,7 +126,7 @@ class FolderObjects:
         return digest.stored()
 
     def _make_folder(self, folder: Path) -> list[Path]:
-        """Makes a folder and its parents; returns those that are to be synced."""
+        """Makes a folder and its parents; returns the folders to be synced."""
         if folder.is_dir():
             return []
         changed = self._make_folder(folder.parent)
@@ -164,7 +165,7 @@ def sizes_below(root: Path, prefix: str) -> dict[str, int]:
     sizes: dict[str, int] = {}
     with contextlib.suppress(FileNotFoundError), os.scandir(root / folder_key(prefix)) as found:
         for entry in found:
-            # Another process may remove it meanwhile.
+            # Another process may remove the file meanwhile.
             with contextlib.suppress(FileNotFoundError):
                 if entry.is_file():
                     sizes[prefix + entry.name] = entry.stat().st_size

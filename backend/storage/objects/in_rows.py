@@ -1,10 +1,10 @@
-"""Results that are in the rows of their runs, read as the objects that they would be otherwise.
+"""Results stored in the rows of their runs, read as if they were objects.
 
-A run shows a result of up to 262,144 bytes from its row. To store these bytes a second time, as an object, takes a
-folder, a file and three syncs: 1.1 ms of processor time of a one-step run's 13, and its wait for the disk. So where one
-process has database and objects to itself, the key of such a `result.json` stands for the row's column. It is cleared
-with the row. A result that its run does not show, that is still to be swept, or that is promoted before its run is
-completed, is an object as ever.
+A run shows a result of up to 262,144 bytes from its row. Storing these bytes again as an object would take a folder, a
+file and three syncs: 1.1 ms of processor time of a one-step run's 13, and the wait for the disk. So if one process has
+database and objects to itself, the key of such a `result.json` stands for the row's column, and is cleared with the
+row. A result that its run does not show, that is still to be swept, or that is promoted before its run is completed, is
+stored as an object.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ _RESULT: Final = ScalarQuery[str](
 
 
 class ObjectsWithRows:
-    """Adds to a store the results in rows, which can be read alone; see `ObjectStore`."""
+    """Adds the results in rows to a store, for reading only; see `ObjectStore`."""
 
     def __init__(self, objects: ObjectStore, database: Database) -> None:
         self._objects = objects
@@ -51,7 +51,7 @@ class ObjectsWithRows:
         return _Range(content[offset : offset + length])
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Returns the sizes of objects below a prefix; below that of a run, also that of a result in its row."""
+        """Returns the sizes of objects below a prefix; for a run's prefix, with the result in its row."""
         sizes = self._objects.sizes(prefix)
         run_id = run_of(prefix)
         content = self._result(run_id) if prefix == run_prefix(run_id) else None
@@ -60,7 +60,7 @@ class ObjectsWithRows:
         return sizes
 
     def delete(self, key: str) -> None:
-        """Removes an object; what is in a row goes with that."""
+        """Removes an object; a result in a row goes with the row."""
         if not _in_row(key):
             self._objects.delete(key)
 
@@ -78,7 +78,7 @@ class ObjectsWithRows:
 
 
 class _Range(Iterator[bytes]):
-    """Bytes that were read already."""
+    """Bytes already in memory, as an `ObjectReader`."""
 
     def __init__(self, data: bytes) -> None:
         self._left = data
@@ -90,7 +90,7 @@ class _Range(Iterator[bytes]):
         return part
 
     def close(self) -> None:
-        """Forgets the rest."""
+        """Drops the bytes not yet read."""
         self._left = b""
 
 

@@ -1,4 +1,4 @@
-"""Object stores over another one: one measures its operations, one records spans without keys and content."""
+"""Wrappers of object stores: one measures operations, one records spans without keys and content."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
 
 
 class TracedObjects:
-    """An `ObjectStore` over another one; the span of a read ends when the object is open."""
+    """Records spans of another store; the span of a read ends when the object is open."""
 
     def __init__(self, objects: ObjectStore, tracing: "Tracing") -> None:
         self._objects = objects

@@ -19,7 +19,7 @@ class ObjectStoreError(OSError):
 
 
 class StoredObject(NamedTuple):
-    """Size and checksums of an object that was stored; `sha256` is in hexadecimal."""
+    """Size and checksums of a stored object; `sha256` is in hexadecimal."""
 
     size_bytes: int
     sha256: str
@@ -58,13 +58,13 @@ class ObjectReader(Protocol):
         """Returns the next part."""
 
     def close(self) -> None:
-        """Releases what the read holds open."""
+        """Ends the read, and closes its file or connection."""
 
 
 class ObjectStore(Protocol):
     """Keeps objects; keys are those of `backend.storage.object_keys` and never hold a caller's text.
 
-    An object is seen whole or not at all, and storing it again is harmless. What fails is an OSError.
+    An object is seen whole or not at all, and storing it again is harmless. Failures are OSErrors.
     """
 
     def put_file(self, key: str, source: Path) -> StoredObject:
@@ -91,14 +91,14 @@ class ObjectStore(Protocol):
         """Removes every object below `prefix`, a key followed by `/`."""
 
     def delete_chosen(self, prefix: str, chosen: Callable[[str], bool]) -> None:
-        """Removes those objects below `prefix` whose keys are chosen; they are listed page by page."""
+        """Removes the objects below `prefix` whose keys are `chosen`, page by page."""
 
 
 def checked_key(key: str) -> str:
     """Returns a key that is well-formed.
 
     Raises:
-        ValueError: it is none of ours.
+        ValueError: it is no key of the service.
     """
     if not _KEY.fullmatch(key):
         raise ValueError(f"not a key: {key!r}")
@@ -109,7 +109,7 @@ def folder_key(prefix: str) -> str:
     """Returns a prefix without its `/`.
 
     Raises:
-        ValueError: it is no prefix of ours.
+        ValueError: it is no prefix of the service.
     """
     if not prefix.endswith("/"):
         raise ValueError(f"not a prefix: {prefix!r}")

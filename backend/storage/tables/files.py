@@ -161,7 +161,7 @@ class RemovalRow(NamedTuple):
 
 
 OPEN_STATES: Final = ("pending", "landed", "removing")
-"""States that the publisher has something to do for."""
+"""States of publications that the publisher still has to process."""
 
 # No foreign key to the run: a requested removal outlives it.
 publications = Table(
@@ -193,5 +193,5 @@ publications = Table(
 
 
 def state_in(*states: str) -> ColumnElement[bool]:
-    """Condition on `publications`, with the states in the text: a partial index serves the one of `OPEN_STATES`."""
+    """Returns a condition on `publications` with the states in its text; a partial index serves `OPEN_STATES`."""
     return publications.c.state.in_([literal_column(f"'{state}'") for state in states])

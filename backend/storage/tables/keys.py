@@ -44,7 +44,7 @@ daily_usage = Table(
     Column("runs_started", Integer, nullable=False),
 )
 
-# Written by releases before `usage_batches`; what is in it stays readable for its 90 days.
+# Written by releases before `usage_batches`; its rows stay readable for their 90 days.
 usage_records = Table(
     "usage_records",
     METADATA,
@@ -79,7 +79,7 @@ class UsageRow(NamedTuple):
     request_id: str
     duration_us: int | None
     calls: int
-    """Number of calls that it stands for."""
+    """Number of calls that the record stands for."""
 
 
 usage_batches = Table(

@@ -1,4 +1,4 @@
-"""SQLAlchemy's catalogue of all tables, and indexes of some rows only."""
+"""SQLAlchemy's catalogue of all tables, and partial indexes."""
 
 from typing import Any, Final
 

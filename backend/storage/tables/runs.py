@@ -80,16 +80,16 @@ runs = Table(
     Column("pii_redaction", Text),
     # `none` (policy off), `pending` or `done`.
     Column("redaction_state", Text, nullable=False),
-    # The run that it took over from, and the newest run that took over from it.
+    # The run that this one resumed, and the newest run that resumed this one.
     Column("resumed_from", Text),
     Column("resumed_by", Text),
     Index("ix_runs_newest_of_key", "key_id", "created_at", "run_id"),
     Index("ix_runs_newest", "created_at", "run_id"),
     partial_index("ix_runs_unswept", "finished_at", where="redaction_state = 'pending'"),
     partial_index("ix_runs_expiring", "finished_at", where=_KEPT),
-    # All that a day's figures need, so that counting reads no row of the table.
+    # Has all columns of a day's figures, so that counting reads no row of the table.
     partial_index("ix_runs_ended", "finished_at", "status", "started_at", where="finished_at IS NOT NULL"),
-    # All that a workflow's figures need of its newest runs.
+    # Has all columns of a workflow's figures of its newest runs.
     partial_index(
         "ix_runs_ended_of_workflow",
         "workflow_id",
@@ -99,9 +99,9 @@ runs = Table(
         "started_at",
         where="finished_at IS NOT NULL",
     ),
-    # Of each key there are at most as many as it may have in flight.
+    # Each key has at most as many rows here as it may have runs in flight.
     partial_index("ix_runs_in_flight", "key_id", "status", "created_at", "run_id", where=_IN_FLIGHT),
-    # What the list filters by, then its order; entries are written once, when a run finishes.
+    # The filter of the list, then its order; entries are written once, when a run finishes.
     partial_index("ix_runs_finished", "key_id", "status", "created_at", "run_id", where=_FINISHED),
     partial_index(
         "ix_runs_finished_of_workflow", "key_id", "workflow_id", "status", "created_at", "run_id", where=_FINISHED
@@ -132,7 +132,7 @@ run_labels = Table(
     sqlite_with_rowid=False,
 )
 
-# The span that started a run, where it was recorded: what the run does later is part of its trace.
+# The span that started a run, if recorded: later spans of the run are part of its trace.
 run_traces = Table(
     "run_traces",
     METADATA,
@@ -204,7 +204,7 @@ class RunRow(NamedTuple):
 
 
 def status_in(*statuses: str) -> ColumnElement[bool]:
-    """Condition on `runs`, with the statuses in the text so that a partial index can serve it."""
+    """Returns a condition on `runs` with the statuses in its text, so that a partial index can serve it."""
     return or_(*(runs.c.status == literal_column(f"'{status}'") for status in statuses))
 
 

@@ -1,4 +1,4 @@
-"""Tables of what a run consists of: segments, steps, events and approvals."""
+"""Tables of the parts of a run: segments, steps, events and approvals."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Te
 from backend.storage.tables.metadata import METADATA, partial_index
 from backend.storage.tables.runs import runs
 
-# A segment in state `queued` that was not handed over is the outbox of the launcher.
+# Segments in state `queued` that were not dispatched are the outbox of the launcher.
 segments = Table(
     "segments",
     METADATA,
@@ -23,7 +23,7 @@ segments = Table(
     Column("started_at", BigInteger),
     Column("ended_at", BigInteger),
     Column("last_seq", Integer, nullable=False),
-    # How often it was handed over to an engine, which may know each hand-over by this number.
+    # Number of dispatches to an engine, which may identify a dispatch by this number.
     Column("hand_overs", Integer, nullable=False, server_default="0"),
     Index(None, "run_id", "ordinal", unique=True),
     partial_index(
@@ -50,7 +50,7 @@ class SegmentRow(NamedTuple):
     last_seq: int
 
 
-# Where each step of a run stands.
+# The state of each step of a run.
 steps = Table(
     "steps",
     METADATA,
@@ -73,9 +73,9 @@ steps = Table(
     Column("error_message", Text),
     # The step's return value as JSON; later segments read it.
     Column("value", Text),
-    # How many files it left, for callers and for later steps; null until it completed, and of earlier releases.
+    # Files that the step left, for callers and later steps; null until it completed, and in rows of earlier releases.
     Column("files_count", Integer),
-    # The run whose completed step it is, or, of a pending step, is to be.
+    # The resumed run whose completed step this one reuses, or, while pending, is to reuse.
     Column("reused_from", Text),
     # `on_failure` or `always` of a step that runs after the others; null of the others.
     Column("phase", Text),
@@ -146,7 +146,7 @@ approvals = Table(
     Column("decided_at", BigInteger),
     Column("decided_by", Text),
     Column("comment", Text),
-    # The segment that goes on after the decision; null while the segment that asked still runs.
+    # The segment that continues after the decision; null while the segment that asked still runs.
     Column("continued_in", Text),
     Index(None, "run_id", "requested_at"),
     partial_index(
@@ -182,16 +182,16 @@ step_logs = Table(
     Column("step", Text, primary_key=True),
     Column("attempt", Integer, primary_key=True),
     Column("began_at", BigInteger, nullable=False),
-    # Null while the attempt runs, and where its process died.
+    # Null while the attempt runs, and if its process died.
     Column("ended_at", BigInteger),
-    # Bytes of the stored object; null while there is none, and the parts are all there is.
+    # Bytes of the stored object; null while the log is only in parts.
     Column("size_bytes", BigInteger),
     # Why the log is not shown.
     Column("problem", Text),
 )
 
 
-# The beginning and the end of what is printed, swept by the run's PII policy. Seqs that are missing were cut.
+# Parts of the output, swept by the run's PII policy: its beginning and its end. Missing seqs were cut.
 step_log_parts = Table(
     "step_log_parts",
     METADATA,
@@ -200,7 +200,7 @@ step_log_parts = Table(
     Column("attempt", Integer, primary_key=True),
     Column("seq", Integer, primary_key=True),
     Column("text", Text, nullable=False),
-    # When the stored object took its place; whoever follows may still read it.
+    # When the stored object replaced the part; followers may still read the part.
     Column("superseded_at", BigInteger),
     partial_index(
         "ix_step_log_parts_superseded",

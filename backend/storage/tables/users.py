@@ -21,7 +21,7 @@ users = Table(
     Column("disabled_at", BigInteger),
     # The workflows that an approver decides for, as a JSON array; null for all.
     Column("workflow_ids", Text),
-    # Who they are at the identity provider; null for those who sign in with a password.
+    # Identity at the provider; null for people who sign in with a password.
     Column("issuer", Text),
     Column("subject", Text),
     # Of one person each: all changes of people hold one lock.
@@ -62,7 +62,7 @@ passkeys = Table(
     Column("credential_id", Text, primary_key=True),
     Column("name", Text, ForeignKey(users.c.name, ondelete="CASCADE"), nullable=False),
     Column("label", Text, nullable=False),
-    # The host that it was made for, and works at.
+    # The host that the passkey was made for, the only one at which it works.
     Column("rp_id", Text, nullable=False),
     Column("public_key", Text, nullable=False),
     Column("sign_count", BigInteger, nullable=False),
@@ -85,8 +85,7 @@ class PasskeyRow(NamedTuple):
     used_at: int | None
 
 
-# What a browser was asked to sign, by the token that it was asked under: a session's, or that of a sign-in whose
-# password was right.
+# Challenges that browsers were asked to sign, by token: of a session, or of a sign-in whose password was right.
 passkey_challenges = Table(
     "passkey_challenges",
     METADATA,
@@ -103,7 +102,7 @@ passkey_challenges = Table(
 
 
 class ChallengeRow(NamedTuple):
-    """A challenge, and whom it was put to."""
+    """A challenge, and the person who is to answer it."""
 
     token_sha256: str
     name: str
@@ -125,14 +124,14 @@ recovery_codes = Table(
 sign_in_tries = Table(
     "sign_in_tries",
     METADATA,
-    # Its name is from when only names were counted: a process of the release before still uses the column.
+    # The column's name is from when only names were counted; processes of the release before still use it.
     Column("name_sha256", Text, key="subject_sha256", primary_key=True),
-    # How many in succession.
+    # Failures in succession.
     Column("tries", Integer, nullable=False),
     Column("last_at", BigInteger, nullable=False),
-    # Until when further sign-ins are refused; 0 for not at all.
+    # Time until which further sign-ins are refused; 0 for none.
     Column("waits_until", BigInteger, nullable=False),
-    # When they were last recorded in the audit trail; 0 for never.
+    # When the failures were last recorded in the audit trail; 0 for never.
     Column("audited_at", BigInteger, nullable=False),
     Index(None, "last_at"),
 )

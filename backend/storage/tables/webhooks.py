@@ -15,7 +15,7 @@ webhooks = Table(
     Column("key_id", Text, ForeignKey(api_keys.c.key_id, ondelete="CASCADE"), nullable=False),
     Column("url", Text, nullable=False),
     Column("description", Text, nullable=False),
-    # Flags, one for each event that it may tell of.
+    # Flags, one for each event that the webhook may report.
     Column("run_ended", Integer, nullable=False),
     Column("run_waiting_for_approval", Integer, nullable=False),
     Column("run_erased", Integer, nullable=False),
@@ -53,12 +53,12 @@ class WebhookRow(NamedTuple):
     failing_since: int | None
 
 
-# Messages hold nothing of a run but its id; the rest is read from the run when they are sent.
+# Messages have only the id of a run; its other data are read when they are sent.
 webhook_deliveries = Table(
     "webhook_deliveries",
     METADATA,
     Column("webhook_id", Text, ForeignKey(webhooks.c.webhook_id, ondelete="CASCADE"), primary_key=True),
-    # The same for every webhook that gets it.
+    # One id for all webhooks that get the message.
     Column("message_id", Text, primary_key=True),
     Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), nullable=False),
     # The place among the run's messages to this webhook, from 1.
@@ -73,19 +73,19 @@ webhook_deliveries = Table(
     # When an attempt may begin; null once finished, and while an earlier message of the run is pending. A claim moves
     # it past the end of the attempt, so that a claim whose process died lapses.
     Column("due_at", BigInteger),
-    # The claim of the last attempt; what another one finds is not its own.
+    # The claim of the last attempt; an attempt with another claim may record nothing.
     Column("claim", Text),
     Column("attempts", Integer, nullable=False),
     Column("first_attempt_at", BigInteger),
     Column("last_attempt_at", BigInteger),
-    # What came of it: the status of the answer, and a word for what failed.
+    # Outcome of the last attempt: the status of the answer, and a word for the failure.
     Column("last_status", Integer),
     Column("last_error", Text),
     Column("finished_at", BigInteger),
     Index("ix_webhook_deliveries_order", "webhook_id", "run_id", "ordinal", unique=True),
     Index("ix_webhook_deliveries_newest", "webhook_id", "occurred_at", "message_id"),
     Index(None, "occurred_at"),
-    # Foreign keys are looked up by it when a run is deleted.
+    # Serves the foreign key when a run is deleted.
     Index(None, "run_id"),
     partial_index("ix_webhook_deliveries_due", "webhook_id", "due_at", where="due_at IS NOT NULL"),
     partial_index("ix_webhook_deliveries_pending", "webhook_id", "run_id", "ordinal", where="state = 'pending'"),
@@ -93,7 +93,7 @@ webhook_deliveries = Table(
 
 
 class WebhookDeliveryRow(NamedTuple):
-    """A message to one webhook, with what came of its delivery."""
+    """A message to one webhook, with the outcome of its delivery."""
 
     webhook_id: str
     message_id: str

@@ -61,7 +61,7 @@ workflow_versions = Table(
     # The manifest with its defaults, as canonical JSON; empty where it is another version's.
     Column("definition", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
-    # The version that has the definition, where it is not this one: only an agent or environment changed since.
+    # The version that has the definition, if another one: only an agent or environment changed since.
     Column("definition_version", Integer),
 )
 
@@ -88,11 +88,11 @@ resource_versions = Table(
     Column("version", Integer, primary_key=True),
     Column("definition", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
-    # Of an agent whose code is a folder: what `agent_sources` has it under.
+    # Key in `agent_sources` of an agent whose code is a folder.
     Column("source_digest", Text, index=True),
 )
 
-# Folders with the code of agents, each stored once whatever versions have it.
+# Folders with the code of agents, each stored once for all versions that have it.
 agent_sources = Table(
     "agent_sources",
     METADATA,
@@ -153,9 +153,9 @@ environment_locks = Table(
     Column("digest", Text, primary_key=True),
     Column("lock", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
-    # When somebody last asked for a build; a failure before that is tried again at once.
+    # Time of the last request to build; a build that failed before is tried again at once.
     Column("requested_at", BigInteger, nullable=False),
-    # When a machine first had it built; null until then.
+    # When the lock was first built on any machine; null until then.
     Column("built_at", BigInteger),
     # The top-level modules of its packages, a JSON list; null until it was built.
     Column("modules", Text),
@@ -169,7 +169,7 @@ environment_packages = Table(
     Column("digest", Text, ForeignKey(environment_locks.c.digest), nullable=False),
 )
 
-# What each machine has made of a lock.
+# Builds of each lock on each machine.
 environment_builds = Table(
     "environment_builds",
     METADATA,
@@ -177,13 +177,13 @@ environment_builds = Table(
     Column("machine", Text, primary_key=True),
     # `building`, `built` or `failed`.
     Column("state", Text, nullable=False),
-    # Why it failed; empty otherwise.
+    # Reason of a failure; else empty.
     Column("message", Text, nullable=False),
-    # Bytes of what is built.
+    # Bytes of the build.
     Column("size", BigInteger),
     Column("updated_at", BigInteger, nullable=False),
-    # When the machine last reported; one that is gone reports no more.
+    # When the machine last reported; a machine that is gone reports no more.
     Column("seen_at", BigInteger, nullable=False),
-    # The end of what uv said; null until it has ended.
+    # The end of uv's output; null until uv has ended.
     Column("log", Text),
 )

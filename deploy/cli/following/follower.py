@@ -23,14 +23,14 @@ PAGE: Final = 500
 WATCH_SECONDS: Final = 24 * 3600.0
 FOLLOW_SECONDS: Final = 0.5
 _DECISION_SECONDS: Final = 5.0
-# A backend that stops, or that is of a release without the stream.
+# Codes of a backend that stops, or whose release lacks the stream.
 _BROKEN: Final = frozenset({"runtime_unreachable", "runtime_error"})
 TERMINAL: Final = frozenset({runs_pb2.RUN_STATUS_COMPLETED, runs_pb2.RUN_STATUS_FAILED, runs_pb2.RUN_STATUS_CANCELLED})
 
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], None]]:
-    """Gives a check that raises KeyboardInterrupt after SIGINT, even if gRPC swallowed the exception of the signal."""
+    """Yields a check that raises KeyboardInterrupt after SIGINT, even if gRPC swallowed the signal's exception."""
     received: list[int] = []
 
     def handle(number: int, _: FrameType | None) -> None:
@@ -51,8 +51,8 @@ def interruptible() -> Iterator[Callable[[], None]]:
 def watched_events(backend: BackendClient, run_id: str, check: Callable[[], None]) -> Iterator[dict[str, Any]]:
     """Yields every event of a run with its `segment_id`, each as soon as it is committed, until the run is terminal.
 
-    `check` is called before each event, and may raise to end it. Where the stream breaks, as when the backend restarts,
-    the rest is polled for.
+    `check` is called before each event, and may raise to end it. If the stream breaks, as when the backend restarts,
+    further events are polled for.
     """
     read: dict[str, int] = {}
     request = runs_pb2.WatchRunEventsRequest(run_id=run_id)
@@ -78,7 +78,7 @@ def all_events(
 ) -> Iterator[dict[str, Any]]:
     """Yields the events of a run as `watched_events` does, but polls for them every `seconds`.
 
-    `on_run` gets the run as it is after each round. `read` says the last seq that was read of a segment.
+    `on_run` gets the run after each round. `read` has the last seq read of each segment.
     """
     read = {} if read is None else read
     ended = False
@@ -102,11 +102,10 @@ def all_events(
 
 
 def status_after_decision(backend: BackendClient, run_id: str, *, approved: bool) -> str:
-    """Returns the status that a decision on an approval leads to, once its segment has begun, or the present one.
+    """Returns the run's status after a decision, once the next segment has begun, else the present status.
 
-    The present one is the answer where nothing takes the segment, without a wait.
-
-    A run that waits for another approval goes on waiting; one that was rejected fails.
+    The present status is returned without a wait if no worker takes the segment. A run that waits for another approval
+    stays waiting; a rejected run fails.
     """
     # Without a stream, or within the time, the present status is the answer.
     with suppress(CommandError):
@@ -119,7 +118,7 @@ def status_after_decision(backend: BackendClient, run_id: str, *, approved: bool
 
 
 def _queue_stands_still(backend: BackendClient) -> bool:
-    """Returns whether no segment begins soon, as where no worker lives; False where that cannot be known."""
+    """Returns whether no segment will begin soon, as without a live worker; False if that is unknown."""
     with suppress(CommandError):
         health = backend.call(
             backend.deployment_health.GetDeploymentHealth, deployment_health_pb2.GetDeploymentHealthRequest()
@@ -140,16 +139,13 @@ def events_after(
 APPROVE: Final = ("ask", "yes", "no")
 
 Answer = Callable[[runs_pb2.Approval, Callable[[], None]], bool]
-"""Returns whether to approve; may call the function that shows what the approval is about."""
+"""Takes an approval and a function that shows its material; returns whether to approve."""
 
 _ANSWERS: Final = {"y": True, "yes": True, "n": False, "no": False}
 
 
 def answer_from(option: str, *, as_json: bool) -> Answer:
-    """Returns how approvals are decided by `--approve`.
-
-    The answer `ask` raises CommandError where there is no terminal to ask at.
-    """
+    """Returns the function that decides approvals by `--approve`; with `ask` it raises CommandError off a terminal."""
     if option not in APPROVE:
         raise typer.BadParameter(f"must be one of {', '.join(APPROVE)}, not {option!r}", param_hint="--approve")
     if option != "ask":
@@ -161,7 +157,7 @@ def check_answerable(answer: Answer, steps: Sequence[str]) -> None:
     """Checks before a run that its approvals can be decided.
 
     Raises:
-        CommandError: one would be asked for, and there is no terminal to ask at.
+        CommandError: a decision would be asked for, and there is no terminal.
     """
     if steps and answer is _no_terminal:
         raise _needs_terminal(steps[0])

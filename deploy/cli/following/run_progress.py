@@ -1,4 +1,4 @@
-"""Shows the steps of a run as they go, a table on a terminal and elsewhere a line for each change, and their logs.
+"""Shows the progress of a run's steps, as a table on a terminal, else as a line for each change; and their logs.
 
 New lines of logs are shown as they are written, or the end of a failed attempt's log.
 """
@@ -45,7 +45,7 @@ _ENDED: Final = frozenset({"completed", "failed", "blocked", "skipped", "cancell
 
 @dataclass
 class _StepView:
-    """One step as it is shown: when it began by this machine's clock and by its event, and how long it took."""
+    """One step as shown: its start by this machine's clock and by its event, and its duration."""
 
     status: str = "pending"
     message: str = ""
@@ -56,7 +56,7 @@ class _StepView:
 
 @dataclass
 class RunProgress:
-    """The steps of one run, by handle, in the order of the definition; fed with the run's events."""
+    """Display of the steps of one run, by handle, in the order of the definition; fed with the run's events."""
 
     steps: Sequence[str]
     quiet: bool = False
@@ -81,7 +81,7 @@ class RunProgress:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leaves the terminal to somebody else, who asks a question."""
+        """Suspends the display, so that a question can be asked on the terminal."""
         live, self._live = self._live, None
         if live is not None:
             live.stop()
@@ -105,7 +105,7 @@ class RunProgress:
         self._live.console.print(Text(text), soft_wrap=True)
 
     def on_event(self, event: Record) -> None:
-        """Takes up one event of the run."""
+        """Updates the display by one event of the run."""
         step, kind = event.get("step"), event["type"]
         shown = self._shown.get(step or "")
         if shown is None:
@@ -130,7 +130,7 @@ class RunProgress:
         self._change(str(step), shown, status, _about(kind, event["data"], at))
 
     def on_steps(self, steps: Sequence[Record]) -> None:
-        """Takes over the steps as the service shows them, which it does of some that have no event."""
+        """Updates the display by the service's steps, some of which have no event."""
         for record in steps:
             shown = self._shown.get(record["step"])
             if shown is not None and shown.status != record["status"] and record["status"] != "pending":
@@ -189,7 +189,7 @@ class RunProgress:
 
 
 def _about(kind: str, data: Any, at: dt.datetime | None) -> str:
-    """Returns what is said of a step beside its status: why it failed and when it is tried again, or which attempt."""
+    """Returns the remark on a step beside its status: its failure and next try, or the number of the attempt."""
     about = _data(data)
     attempt = about.get("attempt")
     if kind == "step.started" and isinstance(attempt, int) and attempt > 1:
@@ -210,7 +210,7 @@ def _message(data: Any) -> str:
 
 
 def _data(data: Any) -> dict[str, Any]:
-    """Returns an event's data, empty where it cannot be read."""
+    """Returns an event's data, empty if they cannot be read."""
     if isinstance(data, RawJson):
         try:
             data = data.value()
@@ -239,12 +239,12 @@ class LiveLogs:
     _next: float = 0.0
 
     def show_sometimes(self) -> None:
-        """Shows what is new, if that was not asked for a moment ago."""
+        """Shows new lines, unless it did so a moment ago."""
         if time.monotonic() >= self._next:
             self.show()
 
     def show(self) -> None:
-        """Shows what is new: whole lines, and of an attempt that has ended the last one too."""
+        """Shows new whole lines, and the last line of an attempt that has ended."""
         request = logs_pb2.ListRunLogsRequest(run_id=self.run_id)
         for log in self.backend.call(self.backend.logs.ListRunLogs, request).items:
             attempt = log.step, log.attempt
@@ -259,7 +259,7 @@ class LiveLogs:
         text = f"{found.log.problem}\n" if found.log.HasField("problem") else found.text
         new = text[self._shown.get(attempt, 0) :]
         if found.cut:
-            # The service does not say what is left out, only the end is certain.
+            # The service does not say which lines it left out; only the end is certain.
             new = f"…\n{text[-_MOST_OF_CUT:]}" if found.log.HasField("ended_at") else ""
         elif not found.log.HasField("ended_at"):
             new = new[: new.rfind("\n") + 1]
@@ -270,19 +270,19 @@ class LiveLogs:
 
 
 def log_lines(backend: BackendClient, run_id: str, event: Record) -> list[str]:
-    """Returns the end of the log of the attempt that an event says has failed; nothing where it cannot be read."""
+    """Returns the end of the log of an event's failed attempt; nothing if it cannot be read."""
     request = logs_pb2.GetRunLogRequest(
         run_id=run_id, step=event["step"], attempt=event["data"].value()["attempt"], tail_chars=_MOST_CHARACTERS
     )
     try:
         log = backend.call(backend.logs.GetRunLog, request)
     except CommandError:
-        # Whoever may start runs need not be allowed to read what they print.
+        # A person who may start runs may lack the right to read their logs.
         return []
     text = log.log.problem or log.text.rstrip("\n")
     return (["…"] if log.cut else []) + (text.split("\n") if text else [])
 
 
 def show_log(backend: BackendClient, run_id: str, event: Record, progress: RunProgress) -> None:
-    """Shows the end of the log of the attempt that an event says has failed."""
+    """Shows the end of the log of an event's failed attempt."""
     progress.write("\n".join(f"{event['step']} | {line}" for line in log_lines(backend, run_id, event)))

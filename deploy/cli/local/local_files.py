@@ -40,7 +40,7 @@ class FoldersAsObjects:
         if folders:
             from deploy.serve.folder_storage import folder_storage
 
-            # The prefixes are filled in once the workflow is known, and the server looks at them at each request.
+            # The prefixes are filled in once the workflow is known; the server reads them at each request.
             self._storage = opened.enter_context(folder_storage(self._prefixes))
             key = {
                 "access_key_id": self._storage.access_key_id,
@@ -49,10 +49,10 @@ class FoldersAsObjects:
             self.secrets = {_ACCESS_KEY: json.dumps(key)}
 
     def serve(self, declared: Sequence[Record], connectors: Mapping[str, Any], backend: Any) -> None:
-        """Has the connectors of the folders' parameters read the folders; what they may read stays as it is.
+        """Points the connectors of the folders' parameters at the folders; their allowed prefixes stay.
 
         Raises:
-            CommandError: a folder is given for what is no `s3_prefix` parameter, or its connector is missing.
+            CommandError: a folder is given for no `s3_prefix` parameter, or its connector is missing.
         """
         if self._storage is None:
             return
@@ -92,9 +92,9 @@ State = dict[Path, tuple[int, int]]
 
 
 def watched_files(manifests: Sequence[Path], others: Iterable[Path]) -> Iterator[Path]:
-    """Yields manifests, those beside them, and what all of these name: code, folders of code, requirements.
+    """Yields manifests, those beside them, and the files that they name: code, folders of code, requirements.
 
-    Of `others`, which a command line names, folders stand for all files in them. There are at most 5,000.
+    Folders among `others`, which a command line names, stand for all files in them. There are at most 5,000.
     """
     beside = manifests_beside({path.resolve() for path in manifests})
     named = (path.parent / name for path in (*manifests, *beside) for name in _named_in(path))
@@ -103,7 +103,7 @@ def watched_files(manifests: Sequence[Path], others: Iterable[Path]) -> Iterator
 
 
 def changed_files(files: Callable[[], Iterable[Path]], seconds: float = _SECONDS) -> Iterator[State]:
-    """Yields the state of files now, and again after each change of one; a file that appears or goes is one, too."""
+    """Yields the state of files now, and after each change, which includes files that appear or vanish."""
     seen: State | None = None
     while True:
         state = _state(files())
@@ -115,7 +115,7 @@ def changed_files(files: Callable[[], Iterable[Path]], seconds: float = _SECONDS
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """Yields a file itself, also one that is missing, and of a folder its files, without what is never packed."""
+    """Yields a file itself, even a missing one, or the files of a folder that are packed."""
     if path.is_dir():
         yield from (path / name for name in files_below(path))
     else:

@@ -38,14 +38,14 @@ from workflow_api.v1 import reviews_pb2, runs_pb2, workflows_pb2
 _FOLLOW_SECONDS: Final = 0.03
 _BUILD_SECONDS: Final = 0.02
 _UNNOTED_SECONDS: Final = 0.3
-"""Time that packages that are built already may take to be found."""
+"""Time after which waiting for packages is announced; finding built packages takes less."""
 _BEING_BUILT: Final = "being built"
 _ENDS_LOG: Final = frozenset({FAILED, "step.completed", "segment.ended"})
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of the command; `umask` is the one that files of the person are written with."""
+    """Options of the command; `umask` applies to files written for the person."""
 
     workflow: str
     parameters: Sequence[str]
@@ -59,7 +59,7 @@ class RunOptions:
 
 
 class LocalRuns:
-    """A temporary deployment in which the workflow of some files is run, once or again and again."""
+    """A temporary deployment that runs the workflow of some files, once or repeatedly."""
 
     def __init__(
         self, settings: Settings, files: list[str], options: RunOptions, open_sandbox: Callable[[], Sandbox]
@@ -73,7 +73,7 @@ class LocalRuns:
         self._failures: list[Record] = []
 
     def __enter__(self) -> Self:
-        # Folders are known by place before their parameters are: each is served below a prefix of its own.
+        # Folders are served before their parameters are known, so each has a prefix by its position.
         self._storage = FoldersAsObjects(self._options.folders, self._open)
         secrets = self._storage.secrets
         cache = default_cache(os.environ)
@@ -88,7 +88,7 @@ class LocalRuns:
         self._open.close()
 
     def watched(self) -> Iterator[Path]:
-        """Yields the files whose change is a reason to run again: those given, and what they or the options name."""
+        """Yields the files whose change causes another run: the given ones, and files that they or the options name."""
         given = [Path(name) for name in self._files if name != STANDARD_INPUT]
         values = (assignment.partition("=")[2] for assignment in self._options.parameters)
         named = [file_of(value) for value in (*values, self._options.input_text or "")]
@@ -96,7 +96,7 @@ class LocalRuns:
         return watched_files(given, others)
 
     def run(self) -> bool:
-        """Applies the files, runs the workflow and shows how it ended.
+        """Applies the files, runs the workflow and shows its end.
 
         Returns whether the run completed with a result that fits its schema.
 
@@ -105,7 +105,7 @@ class LocalRuns:
         """
         definition = self._apply()
         fields = record_of(definition)["definition"].value()
-        # Before what may take long: connectors are asked over the network, and packages are built.
+        # Parameters are checked before slow work: tests of connectors over the network, and builds of packages.
         request = self._request(definition.workflow.workflow_id, fields["parameters"])
         check_answerable(self._options.answer, [each["step"] for each in fields["steps"] if each.get("approval")])
         for connector in connectors(fields):
@@ -126,7 +126,7 @@ class LocalRuns:
         return run.summary.status == runs_pb2.RUN_STATUS_COMPLETED and not run.HasField("result_error")
 
     def _apply(self) -> workflows_pb2.WorkflowDefinition:
-        """Applies the files and what they need from beside them; returns the workflow to run, which is active."""
+        """Applies the files, and documents that they need from beside them; returns the active workflow to run."""
         files = read_manifests(self._files)
         name = self._workflow_of(list(named_documents("Workflow", files)))
         nearby = nearby_manifests(files)
@@ -150,13 +150,13 @@ class LocalRuns:
         return definition
 
     def _request(self, workflow_id: str, declared: Sequence[Record]) -> runs_pb2.StartRunRequest:
-        """Returns the start that the options ask for, checked by the rules of a start."""
+        """Returns the request that the options ask for, checked by the rules of a start."""
         parameters = read_parameters([*self._options.parameters, *self._storage.assignments], declared)
         check_parameters(parameters, declared)
         return start_request(workflow_id, parameters=parameters, input_text=self._options.input_text)
 
     def _wait_until_ready(self, name: str) -> None:
-        """Waits until the packages of a workflow are built, and says so where that takes a moment."""
+        """Waits until the packages of a workflow are built, and says so if that takes a moment."""
         noted_at = time.monotonic() + _UNNOTED_SECONDS
         noted = False
         while not (definition := workflow_definition(self._backend, name, None)).workflow.readiness.ready:
@@ -180,7 +180,7 @@ class LocalRuns:
         if len(names) > 1:
             raise CommandError(f"The files have several workflows: choose one with --workflow, of {_listed(names)}.")
         if not names:
-            # What keeps the file from being read is told by the service, with its line.
+            # The service reports why the file cannot be read, with its line.
             files = read_manifests(self._files)
             self._backend.call(self._backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=files))
             raise CommandError("The files have no document of kind Workflow.")
@@ -226,7 +226,7 @@ class LocalRuns:
         return latest[0]
 
     def _keep_log(self, run_id: str, event: Record) -> None:
-        """Keeps the log of a failed attempt for the printed record: it is gone with the deployment."""
+        """Keeps the log of a failed attempt for the printed record, because it goes with the deployment."""
         lines = log_lines(self._backend, run_id, event)
         attempt = event["data"].value()["attempt"]
         self._failures.append({"step": event["step"], "attempt": attempt, "log": "\n".join(lines)})
@@ -242,9 +242,9 @@ class LocalRuns:
             backend.call(backend.runs.DecideApproval, request)
 
     def _show_material(self, approval_id: str) -> None:
-        """Prints values and files that a decision is about."""
+        """Prints the material for a decision."""
         request = reviews_pb2.GetReviewRequest(approval_id=approval_id)
-        # What is large takes longer to sweep for personal data than a call may take.
+        # Sweeping large material for personal data takes longer than a call may take.
         while (review := self._backend.call(self._backend.reviews.GetReview, request)).preparing:
             time.sleep(_FOLLOW_SECONDS)
         if review.HasField("material"):
@@ -268,7 +268,7 @@ class LocalRuns:
             self._note(f"{record['error']['code']}: {record['error']['message']}")
         for path in written:
             self._note(f"wrote {path}")
-        # Of the result there is a file, too, but it is printed.
+        # The result is printed, so its file is not listed.
         files = [output for output in outputs if output["step"] is not None]
         if files and not written:
             size = size_text(sum(output["size_bytes"] for output in files))

@@ -129,7 +129,7 @@ _WIDTH: Final = 3
 
 
 def print_usage_chart(grpc: str, key_id: str | None) -> None:
-    """Prints calls and refusals of each of the last 24 hours, of all keys or one; nothing where there was no call."""
+    """Prints calls and refusals of each of the last 24 hours, of all keys or one; nothing if there was no call."""
     now = dt.datetime.now(dt.UTC).replace(minute=0, second=0, microsecond=0)
     hours = [now - dt.timedelta(hours=back) for back in reversed(range(_HOURS))]
     since = Timestamp()
@@ -163,6 +163,6 @@ def chart(hours: Sequence[dt.datetime], counts: Iterable[usage_pb2.UsageHour]) -
 def _bars(values: Sequence[int]) -> str:
     bars = _BARS if (sys.stdout.encoding or "utf-8").lower().startswith("utf") else _ASCII_BARS
     most = max(values) or 1
-    # Every hour with a call shows, however few they are beside the most.
+    # Every hour with a call has a visible bar, however few calls it has.
     heights = (-(-value * (len(bars) - 1) // most) for value in values)
     return "".join(bars[height] * (_WIDTH - 1) + " " for height in heights)

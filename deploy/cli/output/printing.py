@@ -1,4 +1,4 @@
-"""Output of commands: JSON or tables, both from the same record."""
+"""Output of commands: JSON or tables, made from one record."""
 
 import json
 import sys
@@ -33,8 +33,8 @@ class Form(Enum):
 class TableColumn:
     """One column of a table, or one row of a record's details.
 
-    `value` is the name of a field, with dots for nested ones, or a function of the record. Where a terminal is too
-    narrow, columns are left out by `rank`, the greatest first; one of rank 0 is always shown.
+    `value` is the name of a field, with dots for nested ones, or a function of the record. On a narrow terminal,
+    columns are left out by `rank`, the greatest first; a column of rank 0 is always shown.
     """
 
     title: str
@@ -43,7 +43,7 @@ class TableColumn:
     rank: int = 1
 
     def cell(self, record: Record, *, utc: bool = False) -> str:
-        """Returns the text of one cell; a dash where there is no value."""
+        """Returns the text of one cell; a dash for no value."""
         if callable(self.value):
             found: Any = self.value(record)
         else:
@@ -68,7 +68,7 @@ def print_json_line(value: object) -> None:
 
 
 def print_ready(*lines: str, record: Mapping[str, str], metrics: str | None, as_json: bool) -> None:
-    """Prints that a process serves: the record as JSON, or the lines; `metrics` is the address of its metrics."""
+    """Announces that a process serves: the record as JSON, or as lines; `metrics` is the address of its metrics."""
     if as_json:
         print_json_line({**record, "metrics": metrics} if metrics else record)
     else:
@@ -123,7 +123,7 @@ def print_details(record: Record, rows: Sequence[TableColumn], *, utc: bool = Fa
 
 @dataclass(frozen=True, slots=True)
 class ColumnRoom:
-    """Space of one column: `width` of its longest cell, `least` that it can be shortened to, and when it is left out.
+    """Space of one column: `width` of its longest cell, `least` width to which it can be shortened, and rank.
 
     Columns are left out by their `rank`, the greatest first; one of rank 0 is always shown.
     """
@@ -134,7 +134,7 @@ class ColumnRoom:
 
 
 def room_for(cells: Sequence[str], *, shortens: bool, rank: int) -> ColumnRoom:
-    """Returns what a column of these cells, its title among them, needs."""
+    """Returns the space that a column of these cells, its title among them, needs."""
     from rich.cells import cell_len
 
     width = max(map(cell_len, cells))
@@ -142,7 +142,7 @@ def room_for(cells: Sequence[str], *, shortens: bool, rank: int) -> ColumnRoom:
 
 
 def fitted_widths(columns: Sequence[ColumnRoom], available: int | None) -> list[int | None]:
-    """Returns the width of each column, None for one that is left out; without a width everything is shown whole."""
+    """Returns the width of each column, None for one left out; without `available` all are shown whole."""
     if available is None:
         return [column.width for column in columns]
     shown = list(range(len(columns)))
@@ -157,7 +157,7 @@ def fitted_widths(columns: Sequence[ColumnRoom], available: int | None) -> list[
         shown.remove(last)
     widths = {index: columns[index].least for index in shown}
     spare = max(0, available - needed(list(widths.values())))
-    # The narrowest wishes first, so that one long text takes only what the others leave.
+    # The narrowest columns first, so that a long text takes only the space that others leave.
     for index in sorted(shown, key=lambda index: columns[index].width - widths[index]):
         more = min(spare, columns[index].width - widths[index])
         widths[index] += more
@@ -214,5 +214,5 @@ def _readable(raw: RawJson) -> str:
     try:
         return _text(raw.value())
     except (ValueError, RecursionError):
-        # Nested too deep, or a number of thousands of digits.
+        # JSON that is nested too deep, or has a number of thousands of digits.
         return raw.text

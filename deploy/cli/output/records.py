@@ -1,4 +1,4 @@
-"""Records of the JSON API, made of messages by the edge's codec; JSON of callers and agents is printed unparsed."""
+"""Records of the JSON API, made from messages by the edge's codec; JSON of callers and agents stays unparsed."""
 
 import json
 import re
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _BEYOND_ASCII: Final = re.compile(r"[^\n -~]")
 
 PAGE: Final = 100
-"""Size of the pages that lists are read in."""
+"""Page size with which lists are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def with_nulls(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def items_of(pages: Iterable["Message"]) -> list[dict[str, Any]]:
-    """Returns the items of all pages of a list, each as `record_of` has it."""
+    """Returns the items of all pages of a list, each converted by `record_of`."""
     return [item for page in pages for item in record_of(page)["items"]]
 
 

@@ -1,4 +1,4 @@
-"""One run as commands show it: its details, its steps, its result."""
+"""Output of one run: its details, its steps, its result."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -23,18 +23,18 @@ def _error(record: Record) -> object:
 
 
 def run_record(run: runs_pb2.Run) -> Record:
-    """Returns a run as the API's record, with who started it, which the API does not tell."""
+    """Returns a run as the API's record, with its starter, which the API does not show."""
     return {**record_of(run), "started_by": run.started_by}
 
 
 def starter(record: Record) -> object:
-    """Returns who started a run: a key with its name and id, or a person."""
+    """Returns the starter of a run: a key with its name and id, or a person."""
     name, key_id = record["started_by"], record["key_id"]
     return f"{name or 'deleted'} ({key_id})" if key_id else name
 
 
 def _json(field: str) -> Callable[[Record], object]:
-    """Returns what reads a field of JSON: on one line where it is short, else indented."""
+    """Returns a function that reads a field of JSON: on one line if it is short, else indented."""
 
     def read(record: Record) -> object:
         value = record[field]

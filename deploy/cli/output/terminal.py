@@ -1,4 +1,4 @@
-"""Text for a terminal: its width and colours, text that is not interpreted, and times as people read them."""
+"""Text for a terminal: width and colours, escaping of control characters, and times for people."""
 
 import datetime as dt
 import os
@@ -22,7 +22,7 @@ _COLOUR_OF_STATUS: Final[Mapping[str, str]] = {
 
 
 def print_failure(failure: CommandError, *, as_json: bool) -> None:
-    """Prints why a command failed on standard error: its JSON, or text."""
+    """Prints a command's failure on standard error, as JSON or text."""
     print(failure.to_json() if as_json else printable(failure.to_text(), lines=True), file=sys.stderr)
 
 
@@ -42,7 +42,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def shows_colours(stream: TextIO) -> bool:
-    """Returns whether to colour what is written to a stream: a terminal, unless NO_COLOR asks for none."""
+    """Returns whether text on a stream is coloured: on a terminal, unless NO_COLOR is set."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR")
 
 
@@ -52,7 +52,7 @@ def width_of(stream: TextIO) -> int | None:
 
 
 def in_status_colour(text: str, status: str, *, colours: bool | None = None) -> str:
-    """Returns text in the colour of a status; unchanged where standard output shows none, or the status has none."""
+    """Returns text in the colour of a status; unchanged without `colours`, or if the status has no colour."""
     colour = _COLOUR_OF_STATUS.get(status.partition(" ")[0] if status not in _COLOUR_OF_STATUS else status)
     if colour is None or not (shows_colours(sys.stdout) if colours is None else colours):
         return text
@@ -65,7 +65,7 @@ _JUST_NOW: Final = 2
 
 
 def relative_time(text: str, now: dt.datetime | None = None) -> str:
-    """Returns an ISO 8601 time as `5 min ago` or `in 3 days`; text that is none, or is far away, stays as it is."""
+    """Returns an ISO 8601 time as `5 min ago` or `in 3 days`; other text, and far times, stay unchanged."""
     try:
         at = dt.datetime.fromisoformat(text)
     except ValueError:

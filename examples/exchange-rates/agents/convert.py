@@ -1,4 +1,4 @@
-"""Converts amounts by the rates of the step before; it needs neither the network nor the key."""
+"""Converts amounts by the rates of the step before, without network and key."""
 
 import csv
 import io

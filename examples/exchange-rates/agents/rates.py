@@ -10,7 +10,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from workflow_api_agent import Context
 
-# Not a parameter: whoever may start runs could have the key sent elsewhere.
+# No parameter, because callers who start runs could then have the key sent elsewhere.
 API = "http://127.0.0.1:8099/v1/rates"
 SECONDS = 20
 
@@ -43,7 +43,7 @@ def ask(query: dict[str, str], key: str) -> dict[str, Any]:
 
 
 class NoRedirects(HTTPRedirectHandler):
-    """Makes an error of a redirect, which would take the key along to another address."""
+    """Turns redirects, which would send the key to another address, into errors."""
 
     def redirect_request(self, *_: Any) -> None:
         """Follows no redirect."""

@@ -12,7 +12,7 @@ def run(context: Context) -> None:
     os.environ["MPLCONFIGDIR"] = str(context.workspace)
     from matplotlib.figure import Figure
 
-    # The files of a step that this one needs.
+    # The files of step `tables`, which this step needs.
     monthly = pd.read_csv(context.files / "tables" / "monthly.csv", index_col="month")
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()

@@ -20,5 +20,5 @@ def run(context: Context) -> dict[str, Any]:
         lines += ["", f"Lines that could not be read: {', '.join(map(str, tables['rejected_lines']))}."]
     page = "\n".join(lines) + "\n"
     (context.outputs / "report.md").write_text(page, encoding="utf-8")
-    # The page is the run's summary, too.
+    # The page is also the run's summary.
     return {**tables, "summary_markdown": page}

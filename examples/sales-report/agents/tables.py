@@ -19,7 +19,7 @@ def run(context: Context) -> dict[str, Any]:
     orders["date"] = pd.to_datetime(orders["date"], format="%Y-%m-%d", errors="coerce")
     for column in ("quantity", "unit_price"):
         orders[column] = pd.to_numeric(orders[column], errors="coerce")
-    # What cannot be read is missing now. The first order is in line 2 of the file.
+    # Unreadable values are missing now. The first order is in line 2 of the file.
     unreadable = orders[COLUMNS].isna().any(axis="columns")
     rejected_lines = [int(index) + 2 for index in orders.index[unreadable]]
     orders = orders[~unreadable]

@@ -38,7 +38,7 @@ class TextCode:
         return file == self.name
 
     def prepare_traceback(self) -> None:
-        """Makes the lines of the text known to the module `traceback`, which finds no such file."""
+        """Makes the lines of the text known to the module `traceback`, for there is no file to read them from."""
         import linecache
 
         linecache.cache[self.name] = (len(self._text), None, self._text.splitlines(keepends=True), self.name)
@@ -62,7 +62,7 @@ class FolderCode:
         for path, content in self._files.items():
             place = f"{self._folder}/{path}"
             os.makedirs(os.path.dirname(place), exist_ok=True)  # noqa: PTH103, PTH120 - pathlib takes long to import
-            with open(place, "wb") as file:  # noqa: PTH123 - the same
+            with open(place, "wb") as file:  # noqa: PTH123 - pathlib takes longer
                 file.write(content)
         self._files = {}
         sys.dont_write_bytecode = True
@@ -75,7 +75,7 @@ class FolderCode:
         return file.startswith(f"{self._folder}/")
 
     def prepare_traceback(self) -> None:
-        """Does nothing, for the files are there."""
+        """Does nothing, for `traceback` reads the lines from the files."""
 
     def shown(self, trace: str) -> str:
         """Returns the text of a traceback with paths from the folder."""
@@ -98,11 +98,11 @@ def _function(module: types.ModuleType, name: str, where: str) -> Callable[..., 
 
 
 CODE: dict[str, bytes] = {}
-"""Marshalled code by the name of its module, filled by the program that this is a part of."""
+"""Marshalled code by name of module, filled by the program that includes this module."""
 
 
 class LibraryFinder:
-    """Finds these modules wherever an agent imports them from."""
+    """Import finder for the modules of CODE, wherever an agent imports them from."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
@@ -117,7 +117,7 @@ class LibraryFinder:
         return ModuleSpec(name, self, is_package=package)  # type: ignore[arg-type]  # has what a loader needs
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Leaves the making of the module to the interpreter."""
+        """Returns None, so that the interpreter creates the module."""
         del spec
 
     def exec_module(self, module: types.ModuleType) -> None:

@@ -25,12 +25,12 @@ MAX_PATH_BYTES = 1_024
 
 SHARED = "shared"
 FOLDERS = ("outputs", SHARED)
-"""The folders whose files are sent, in this order; a FILE frame names the one of its file."""
+"""The folders whose files are sent, in this order; a FILE frame names its file's folder."""
 
 SYMLINK, PIPE, SOCKET, DEVICE = "symlink", "pipe", "socket", "device"
 OVER_FILES, OVER_DIRECTORIES, OVER_LEVELS = "over_files", "over_directories", "over_levels"
 SKIPPED_KINDS = (SYMLINK, PIPE, SOCKET, DEVICE, OVER_FILES, OVER_DIRECTORIES, OVER_LEVELS)
-"""Reasons why entries of these folders are not sent; a SKIPPED frame counts them by these."""
+"""Reasons why entries of these folders are not sent; a SKIPPED frame counts entries by reason."""
 
 
 def note(text: str) -> None:
@@ -115,7 +115,7 @@ class EventBudget:
 
     @property
     def dropped_events(self) -> int:
-        """Number of dropped events."""
+        """Returns the number of dropped events."""
         return sum(self.dropped.values())
 
     def _limit_exceeded_by(self, size: int) -> str | None:

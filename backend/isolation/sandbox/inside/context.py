@@ -106,7 +106,7 @@ class Context:
             raise ValueError(too_deep) from None
         except (ValueError, TypeError) as error:
             raise ValueError(f"progress data must be JSON: {error}") from error
-        # In the event the data are one level higher, beside the message.
+        # The event has the data one level up, beside the message.
         if deeper_than(payload, self._json_levels + 1):
             raise ValueError(too_deep)
         self._events.send(payload)

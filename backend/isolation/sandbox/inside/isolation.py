@@ -42,7 +42,7 @@ _CAPABILITY_VERSION = 0x20080522
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.signal.restype = ctypes.c_void_p
 _SIGNAL_ERROR = ctypes.c_void_p(-1).value
-# One that keeps the interpreter's lock, which a child would find taken otherwise.
+# PyDLL keeps the interpreter's lock, which a child would otherwise find taken.
 _libc_under_lock = ctypes.PyDLL(None, use_errno=True)
 
 
@@ -58,11 +58,11 @@ def unshare(namespaces: int) -> None:
 
 
 def fork_plainly() -> int:
-    """Forks this process of one thread without what modules do after a fork; returns the child's id, and 0 in it.
+    """Forks this single-threaded process without running modules' fork hooks; returns the child's id, and 0 in it.
 
-    That readies threads, locks and random numbers, and takes 0.4 to 0.6 ms of processor time. A process that only
-    isolates itself uses none of these; a runner, of one thread whose locks are free, makes its random numbers itself.
-    Where packages were preloaded it is forked by `os.fork`. Raises OSError.
+    The hooks ready threads, locks and random numbers in 0.4 to 0.6 ms of processor time. A process that only isolates
+    itself uses none of these; a runner, of one thread whose locks are free, makes its random numbers itself. Where
+    packages were preloaded it is forked by `os.fork`. Raises OSError.
     """
     child: int = _libc_under_lock.fork()
     checked(child)
@@ -94,7 +94,7 @@ def fork_first(own: int) -> int:
 
 
 def with_retries(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Returns what a call returns; tries again for a second where it raises OSError. Raises RuntimeError after that."""
+    """Returns the result of `call`; retries OSError for a second, then raises RuntimeError."""
     for _ in range(_TRIES):
         try:
             return call(*arguments)
@@ -119,7 +119,7 @@ def keep_capabilities(kept: Iterable[int]) -> None:
     for capability in kept:
         mask |= 1 << capability
     for capability in range(CAPABILITIES):
-        # The kernel knows fewer.
+        # The kernel knows fewer capabilities.
         if not mask >> capability & 1 and _libc.prctl(CAPBSET_DROP, capability, 0, 0, 0) < 0:
             break
     use_capabilities(mask)
@@ -134,10 +134,10 @@ def use_capabilities(mask: int) -> None:
 
 
 def isolate(options: dict[str, Any], user: int, workspace_bytes: int) -> None:
-    """Gives this process, the first of a new process namespace, everything of its own, then takes its rights.
+    """Gives the first process of a new process namespace its other namespaces, mounts and user, then drops its rights.
 
-    What it mounts belongs to the template's user namespace, and what runs here afterwards to one below, so that no
-    capability that it might gain there is of any use. Raises OSError.
+    The mounts belong to the template's user namespace, and code that runs here later to a namespace below, so that a
+    capability gained there is of no use. Raises OSError.
     """
     namespaces = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP
     unshare(namespaces | CLONE_NEWNET if options["own_network"] else namespaces)

@@ -54,7 +54,7 @@ def send_outputs(channel: StepChannel, folders: dict[str, str], limits: dict[str
 
 
 def _entries(roots: dict[str, str], limits: dict[str, int]) -> Iterator[tuple[str, str, str | None]]:
-    """Yields (folder, path, kind by which it is left out) of every entry that is no folder itself, folder by folder.
+    """Yields (folder, path, kind of a skipped entry or None) for every entry that is no folder, folder by folder.
 
     A folder that is too deep to be listed is yielded itself. A root is one link if it, or its parent, was replaced by
     one.
@@ -76,7 +76,7 @@ def _entries(roots: dict[str, str], limits: dict[str, int]) -> Iterator[tuple[st
         try:
             entries = sorted(os.scandir(os.path.join(roots[name], folder)), key=lambda entry: entry.name)  # noqa: PTH118 - names may not be UTF-8
         except OSError:
-            # Its path may exceed the limit of the kernel.
+            # The path of an entry below may exceed the limit of the kernel.
             if beyond != OVER_LEVELS:
                 raise
             yield name, folder, beyond
@@ -92,7 +92,7 @@ def _entries(roots: dict[str, str], limits: dict[str, int]) -> Iterator[tuple[st
 
 
 def _kind(entry: os.DirEntry[str]) -> str | None:
-    """Returns the kind of an entry that is no regular file, else None."""
+    """Returns the kind by which an entry that is no regular file is skipped, else None."""
     if entry.is_file(follow_symlinks=False):
         return None
     note(f"{entry.path!r} is not a regular file and was left out")

@@ -1,4 +1,4 @@
-"""Writes JSON, simple values without importing json, which takes longer than the start of Python; measures nesting."""
+"""Writes JSON, for simple values without the slow import of json, and measures nesting."""
 
 from __future__ import annotations
 

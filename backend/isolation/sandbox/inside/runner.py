@@ -120,7 +120,7 @@ def _describe(error: BaseException, code: TextCode | FolderCode) -> dict[str, st
     except Exception:  # noqa: BLE001 - an exception's own text may fail
         message = ""
     code.prepare_traceback()
-    # The frames of the runner are no use to the reader.
+    # The runner's own stack frames do not help the author.
     trace = error.__traceback__
     while trace is not None and not code.owns(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
@@ -170,9 +170,9 @@ def _send_failure(channel: StepChannel, error: BaseException, code: TextCode | F
 
 
 def _prepare(fd: int, modules: list[str]) -> list[str]:
-    """Imports modules that most steps need, then these, unless the request is there already.
+    """Imports modules that most steps need, then `modules`, unless the request has arrived already.
 
-    Returns why some could not be imported.
+    Returns messages for modules that could not be imported.
     """
     import select
 
@@ -187,7 +187,7 @@ def _prepare(fd: int, modules: list[str]) -> list[str]:
 
 
 def preload(modules: list[str], wanted: Callable[[], bool] = lambda: False) -> list[str]:
-    """Imports modules until the step is wanted; returns why some could not be imported."""
+    """Imports modules until the step is wanted; returns messages for those that could not be imported."""
     failures: list[str] = []
     for module in modules:
         if wanted():
@@ -200,7 +200,7 @@ def preload(modules: list[str], wanted: Callable[[], bool] = lambda: False) -> l
 
 
 def use_packages(packages: dict[str, Any]) -> list[str]:
-    """Makes packages importable, and limits this process before it runs code of theirs; returns those to preload."""
+    """Makes packages importable, and limits this process before it runs their code; returns modules to preload."""
     sys.path.append(packages["path"])
     modules: list[str] = packages["preload"]
     if modules:
@@ -224,7 +224,7 @@ def main(fd: int, packages: dict[str, Any] | None = None) -> NoReturn:
 
 
 def run(fd: int, failures: list[str]) -> NoReturn:
-    """Runs one request in a fork of a template, in which these modules could not be imported."""
+    """Runs one request in a fork of a template; `failures` says which modules the template could not import."""
     _make_own_again()
     channel = StepChannel(fd)
     channel.send(READY)
@@ -278,7 +278,7 @@ def answer(
 
 
 def flush() -> None:
-    """Flushes what Python flushes at its end: the streams in use, then those that they may wrap."""
+    """Flushes the streams that Python flushes when it ends: the current ones, then those that they may wrap."""
     for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
         try:
             getattr(sys, name).flush()
@@ -287,7 +287,7 @@ def flush() -> None:
 
 
 if __name__ == "__main__":
-    # The file of this program is one for all steps.
+    # All steps share the file of this program.
     os.close(int(sys.argv[0].rpartition("/")[2]))
     if len(sys.argv) > 2:  # Without packages, JSON is not loaded before a step needs it.
         import json

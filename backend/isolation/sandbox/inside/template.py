@@ -1,4 +1,4 @@
-"""Program that imports what steps need once, and then forks a runner for each step; uses the standard library alone.
+"""Program that imports modules of steps once, then forks a runner for each step; uses the standard library alone.
 
 It is started by bubblewrap with capabilities over nothing but its own namespaces. The first process maps users and
 waits; the second is the template, in a user namespace of its own. It knows no request, has no file of any run, and
@@ -6,9 +6,9 @@ answers READY once. It answers each message on its socket by forking the first p
 FORKED with a pidfd, or by the reason why it cannot. That process isolates itself (`isolation`), and forks the runner,
 which then waits for its one request; the template sees neither request nor result.
 
-The template makes for itself what each of its forks would make, in pages that a fork would have to copy. A page fault
-is 2 us of processor time. Streams save a step 33 of them, a rehearsed step 40, and what the interpreter then need not
-adapt: 0.3 ms of 4.6 together. (`perf stat` of task-clock and minor-faults on a template, with its forks.)
+The template prepares once what each fork would prepare in pages copied for it; a page fault is 2 us of processor time.
+Opened streams save a step 33 faults, a rehearsed step 40 and the interpreter's adaptation of code: 0.3 ms of 4.6
+together. (`perf stat` of task-clock and minor-faults on a template, with its forks.)
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 READY, FORKED = b"ready", b"forked"
 """Answers of a template to its worker: once, and for each step."""
 IMPOSSIBLE, FAILED = b"impossible: ", b"failed: "
-"""Before a reason: steps can never be forked here, or not at the moment."""
+"""Prefixes of a reason: steps can never be forked here, or cannot at the moment."""
 
 _MOST_REASON_BYTES = 1_000
 _LASTING = {errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENODEV, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -79,7 +79,7 @@ class UnforkableError(Exception):
 
 
 def failure(error: BaseException) -> bytes:
-    """Returns the answer for an error: what the machine may only lack at the moment is worth another try."""
+    """Returns the answer for an error, which invites another try if the machine may only lack resources now."""
     lasting = error.errno in _LASTING if isinstance(error, OSError) else not isinstance(error, MemoryError)
     text = f"{type(error).__name__}: {error}".encode(errors="replace")
     return (IMPOSSIBLE if lasting else FAILED) + text[:_MOST_REASON_BYTES]
@@ -91,23 +91,23 @@ def reason(answer: bytes) -> str:
 
 
 _REHEARSALS = 40
-# What is preloaded may have wrapped their buffers, which close with them.
+# Preloaded modules may have wrapped the buffers of these streams, which close with the streams.
 _replaced: list[object] = []
 _EMPTY_STEP = "def run(context):\n    return {'empty': [1, 1.0, None]}\n"
 
 
 def prepare_forks(folder: str) -> None:
-    """Readies this process to fork steps; `folder` is an empty one."""
+    """Readies this process to fork steps; `folder` is an empty folder."""
     open_streams()
     provide_library()
     rehearse(folder)
 
 
 def open_streams() -> None:
-    """Opens standard output and standard error for what a step has there, a pipe to its log."""
+    """Opens standard output and standard error as pipes, as a step has them for its log."""
     read, write = os.pipe()
     before = [os.dup(fd) for fd in (1, 2)]
-    # They find out here that they cannot seek.
+    # The streams find out here that pipes cannot seek.
     for fd in (1, 2):
         os.dup2(write, fd)
     _replaced.extend((sys.__stdout__, sys.__stderr__))
@@ -124,9 +124,9 @@ def open_streams() -> None:
 
 
 def rehearse(folder: str) -> None:
-    """Runs an empty step here, with an empty folder of outputs, as often as the interpreter adapts code to its use.
+    """Runs an empty step here, with an empty folder of outputs, until the interpreter has adapted its code.
 
-    What it adapts once here, and what it remembers of types, every fork would write into pages of its own.
+    Adapted code and caches of types are then shared; otherwise every fork would write them into pages of its own.
     """
     ours, theirs = os.pipe()
     preloaded = sys.modules.pop("agent", None)
@@ -170,7 +170,7 @@ _INTERRUPT, _KILL, _NO_TIME_LEFT = map(int, (signal.SIGINT, signal.SIGKILL, sign
 
 
 def main(control_fd: int) -> NoReturn:
-    """Starts the template, and ends when it does."""
+    """Starts the template, and ends when the template ends."""
     control = socket.socket(fileno=control_fd)
     options: Options = marshal.loads(control.recv(MOST_MESSAGE_BYTES))  # noqa: S302 - the worker made it
     try:
@@ -208,7 +208,7 @@ def _enter_user_namespace(options: Options, entered: int, mapped: int) -> None:
         user = options["user"]
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-        # Where ordinary users may make no user namespace, this may.
+        # This process may make a user namespace even where ordinary users may not.
         use_capabilities(1 << SYS_ADMIN)
     unshare(CLONE_NEWUSER)
     os.write(entered, b"e")
@@ -226,7 +226,7 @@ def _map_users(process: int, options: Options) -> None:
 
 
 def _prepare(control: socket.socket, options: Options) -> None:
-    """Imports what the environment preloads, then tries the isolation out."""
+    """Imports the modules that the environment preloads, then tries the isolation out."""
     close_all_but({0, 1, 2, control.fileno()})
     sys.setrecursionlimit(NESTING_LIMIT)
     packages = options["packages"]
@@ -235,7 +235,7 @@ def _prepare(control: socket.socket, options: Options) -> None:
     options["failures"] = preload(modules)
     flush()
     prepare_forks("/step")
-    # What modules registered for a fork takes 0.4 ms, and those of the template need none of it.
+    # Hooks that modules registered for a fork take 0.4 ms, and no module of the template needs them.
     options["fork_runner"] = os.fork if modules else fork_plainly
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     options["own"] = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -261,25 +261,25 @@ def _prepare(control: socket.socket, options: Options) -> None:
 
 
 def _end_by(number: int) -> None:
-    """Makes a signal end this process, which the kernel ignores for the first of a namespace that does not handle it.
+    """Makes a signal end this process; the kernel drops unhandled signals of a namespace's first process.
 
-    No handler of Python, because an extension module need not return to the interpreter.
+    The handler is not Python's, because an extension module need not return to the interpreter.
     """
     libc = ctypes.CDLL(None)
     libc.signal(number, ctypes.cast(libc["_exit"], ctypes.c_void_p))
 
 
 def _refuse_what_forks_would_share(known: set[int]) -> None:
-    """Raises UnforkableError if modules left what one step could leave a message in for the next, or what no fork has.
+    """Raises UnforkableError if modules left a descriptor or memory by which steps could pass messages, or a thread.
 
     A pool of threads may end its threads before a fork, as that of OpenBLAS does, so the first fork comes before this.
     """
     if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - pathlib takes longer
         raise UnforkableError("what is preloaded has started threads")
-    held = {int(fd) for fd in os.listdir("/proc/self/fd")} - known  # noqa: PTH208 - the same
-    if any(os.path.lexists(f"/proc/self/fd/{fd}") for fd in held):  # That of the listing is closed.
+    held = {int(fd) for fd in os.listdir("/proc/self/fd")} - known  # noqa: PTH208 - pathlib takes longer
+    if any(os.path.lexists(f"/proc/self/fd/{fd}") for fd in held):  # that of the listing is closed
         raise UnforkableError("what is preloaded holds open files")
-    with open("/proc/self/maps", "rb") as maps:  # noqa: PTH123 - the same
+    with open("/proc/self/maps", "rb") as maps:  # noqa: PTH123 - pathlib takes longer
         if any(line.split(b" ", 2)[1] == b"rw-s" for line in maps):
             raise UnforkableError("what is preloaded holds shared memory")
     try:
@@ -306,9 +306,9 @@ def _serve(control: socket.socket, options: Options) -> NoReturn:
 
 
 def _fork_step(control: socket.socket, options: Options, message: bytes, fds: list[int]) -> int:
-    """Forks a step and answers with its first process, or why it forked none; closes `fds`. Returns how many it forked.
+    """Forks a step and answers with its first process, or the reason why not; closes `fds`.
 
-    Raises RuntimeError: the template must end, with what it has forked.
+    Returns the number of steps forked. Raises RuntimeError: the template must end, with its forks.
     """
     forked = 0
     try:
@@ -325,7 +325,7 @@ def _fork_step(control: socket.socket, options: Options, message: bytes, fds: li
         control.send(failure(error))
     else:
         os.close(fds.pop())
-        # Its id cannot have been used again, for it has not been reaped.
+        # The child's id cannot have been used again, for the child has not been reaped.
         fds.append(with_retries(os.pidfd_open, first))
         with_retries(socket.send_fds, control, [FORKED], fds[DESCRIPTORS:])
     finally:
@@ -342,7 +342,7 @@ def _make_room(control: socket.socket, fds: list[int]) -> None:
 
 
 def _begin(options: Options, user: int, workspace_bytes: int, fds: list[int]) -> NoReturn:
-    """Isolates this process, forks the runner, reaps what the runner leaves, and reports the runner's status."""
+    """Isolates this process, forks the runner, reaps the runner's orphans, and reports the runner's status."""
     channel, log, report = fds
     try:
         # Opened again, because a descriptor that steps shared would carry its flags from one to the next.
@@ -352,7 +352,8 @@ def _begin(options: Options, user: int, workspace_bytes: int, fds: list[int]) ->
         close_all_but({0, 1, 2, channel, report})
         os.setsid()
         isolate(options, user, workspace_bytes)
-        # Reset by the change of user. Another process of the step's user can neither trace nor read this one.
+        # Set again after the change of user, which resets it. Another process of the step's user can neither trace nor
+        # read this one.
         prctl(SET_DUMPABLE, 0)
         prctl(SET_PDEATHSIG, _KILL)
         step = options["fork_runner"]()

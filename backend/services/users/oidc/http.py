@@ -17,7 +17,7 @@ _HEADER_BYTES: Final = 8_190
 
 
 class ProviderError(Exception):
-    """The provider cannot be reached, or answers what it must not; the text is for the operator and holds no secret."""
+    """The provider cannot be reached, or breaks the protocol; the text is for the operator and holds no secret."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         self.status = status

@@ -1,6 +1,6 @@
-"""The provider as its discovery document describes it, its keys, which may change at any time, and sign-ins at it.
+"""The identity provider: its discovery document, its keys, which may change at any time, and sign-ins at it.
 
-Nothing is stored while a person is away: who comes back without the secret cannot show what the answer is bound to.
+Nothing is stored while a person is away: the browser keeps the secret to which the provider's answer is bound.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ def new_secret(now: int) -> str:
 
 
 def attempt_of(secret: str, now: int) -> Attempt | None:
-    """Returns what a secret stands for; None where it is none, or too old."""
+    """Returns the attempt of a secret; None if the secret is malformed or too old."""
     found = _SECRET.fullmatch(secret)
     if found is None or not 0 <= now - int(found[1]) < LASTS_MS:
         return None
@@ -76,14 +76,14 @@ _KEPT_SECONDS: Final = 3_600
 _RETRY_SECONDS: Final = 5
 _POLL_SECONDS: Final = 0.02
 _CALLERS: Final = 2
-"""Sign-ins that call the provider at once: each holds one of the few threads that everything else needs as well."""
+"""Most concurrent sign-ins at the provider: each holds one of the few threads that all other calls need too."""
 
 
 T = TypeVar("T")
 
 
 class Confirmed(NamedTuple):
-    """The verified claims of a person, completed by UserInfo where the ID token lacks them, and that token."""
+    """The ID token of a person, and its verified claims, completed by UserInfo if some are missing."""
 
     claims: Claims
     id_token: str
@@ -100,7 +100,7 @@ class _Endpoints(NamedTuple):
 
 
 class Provider:
-    """One provider; its description and keys are kept for an hour, and keys are read again when a new one appears."""
+    """Client of one provider; caches description and keys for an hour, and reads keys again when a new one appears."""
 
     def __init__(self, settings: IdentityProvider, secrets: Secrets, clock: Clock) -> None:
         self.settings = settings
@@ -113,7 +113,7 @@ class Provider:
         self._failed_at = -float(_RETRY_SECONDS)
 
     def examine(self) -> int:
-        """Reads the provider's description and its keys, and returns how many of these can be used.
+        """Reads the provider's description and its keys, and returns the number of usable keys.
 
         Raises:
             ProviderError: they cannot be read; the text says why.
@@ -126,7 +126,7 @@ class Provider:
         return asyncio.run(self._bounded(work))
 
     def authorization_url(self, attempt: Attempt, redirect_uri: str) -> str:
-        """Returns where a browser goes to sign in.
+        """Returns the address where a browser signs in.
 
         Raises:
             ApiError: `runtime_unreachable`, the provider cannot be reached; `rate_limited`.
@@ -145,11 +145,11 @@ class Provider:
         return _with_query(endpoints.authorization, parameters)
 
     def sign_out_url(self, redirect_uri: str, id_token: str) -> str | None:
-        """Returns where a browser goes to sign out at the provider; None where it offers nothing like that.
+        """Returns the address where a browser signs out at the provider; None if the provider has none.
 
         Args:
-            redirect_uri: Where the provider sends the browser afterwards.
-            id_token: The token of the sign-in; "" where it is not known any more, and the provider asks the person.
+            redirect_uri: The address to which the provider sends the browser afterwards.
+            id_token: The token of the sign-in; "" if it is not known any more, and the provider asks the person.
 
         Raises:
             ApiError: `runtime_unreachable`, the provider cannot be reached; `rate_limited`.
@@ -161,16 +161,16 @@ class Provider:
         return _with_query(endpoints.end_session, parameters | ({"id_token_hint": id_token} if id_token else {}))
 
     def confirmed(self, attempt: Attempt, code: str, redirect_uri: str, answered_by: str | None) -> Confirmed:
-        """Returns whom a code stands for.
+        """Returns the person of an authorization code.
 
         Args:
             attempt: The sign-in that the code answers.
-            code: What the browser brought back.
-            redirect_uri: As it was when the sign-in began.
+            code: The authorization code that the browser brought back.
+            redirect_uri: The address that was given when the sign-in began.
             answered_by: The issuer that the browser named, if it did (RFC 9207).
 
         Raises:
-            TokenError: there is nobody to be trusted; the text says why.
+            TokenError: the code or its token cannot be trusted; the text says why.
             ApiError: `runtime_unreachable`, the provider cannot be reached; `rate_limited`.
         """
 
@@ -259,7 +259,7 @@ class Provider:
     async def _exchanged(
         self, http: ProviderHttp, endpoints: _Endpoints, attempt: Attempt, code: str, redirect_uri: str
     ) -> tuple[str, str]:
-        """Returns the ID token for a code, and the access token, "" where there is none that can be sent."""
+        """Returns the ID token for a code, and the access token, "" if there is no bearer token."""
         try:
             secret = self._secrets.get(self.settings.client_secret)
         except SecretError as error:

@@ -1,4 +1,4 @@
-"""Signs people in whom the provider names; their identity is its issuer and their subject there."""
+"""Signs in people by the identity provider; issuer and subject identify a person."""
 
 import hmac
 import logging
@@ -35,7 +35,7 @@ class AuthorizationResponse(NamedTuple):
 
 
 class ProviderSignIns:
-    """Begins and finishes sign-ins at the provider; `limit` is how many people may be enabled."""
+    """Begins and finishes sign-ins at the provider; `limit` is the most enabled people."""
 
     def __init__(self, services: Services, passwords: Passwords, provider: Provider, limit: int) -> None:
         self._services = services
@@ -50,7 +50,7 @@ class ProviderSignIns:
         return self._provider.settings.label
 
     def begin(self, redirect_uri: str) -> tuple[str, str]:
-        """Returns where the browser goes, and the secret that it keeps meanwhile.
+        """Returns the address where the browser signs in, and the secret that it keeps meanwhile.
 
         Raises:
             ApiError: `runtime_unreachable`, `rate_limited`.
@@ -78,15 +78,16 @@ class ProviderSignIns:
             _LOG.warning("A sign-in with the identity provider was refused: its token is not valid, %s", error)
             raise _refused("The identity provider did not confirm who you are: begin again.") from error
         except ApiError:
-            # The provider is away, which is nobody's failure.
+            # An unreachable provider does not count as a failed try of the person.
             self._services.database.write(lambda tx: SignInTries.withdraw(tx, answer.address), lock_key=sql.OF_USERS)
             raise
         return self._enter(person, answer.address, actor)
 
     def sign_out_url(self, issuer: str | None, redirect_uri: str, id_token: str) -> str | None:
-        """Returns where a browser goes to end the session at the provider too (RP-Initiated Logout 1.0).
+        """Returns the address where a browser ends the session at the provider too (RP-Initiated Logout 1.0).
 
-        None where the session was not begun there, the settings say so, or the provider has no such address now.
+        None if the session was not begun at the provider, the settings forbid it, or the provider has no such address
+        now.
         """
         settings = self._provider.settings
         if issuer != settings.issuer or not settings.sign_out:
@@ -94,14 +95,14 @@ class ProviderSignIns:
         try:
             return self._provider.sign_out_url(redirect_uri, id_token)
         except ApiError:
-            # The session here has ended, whether or not the provider can be reached.
+            # The console's session has ended, whether or not the provider can be reached.
             return None
 
     def _enter(self, person: Confirmed, address: str, actor: str) -> NewSession:
         settings, claims = self._provider.settings, person.claims
         role = tokens.role_of(claims, settings) if tokens.has_allowed_domain(claims, settings) else None
         token, now = rules.new_token(), self._services.clock()
-        # What an earlier release reads of somebody who has no password.
+        # Earlier releases need a hash, so people without a password get one that matches none.
         unknown_hash = self._passwords.decoy_hash
         details = _BY | ({"address": address} if address else {})
 
@@ -161,7 +162,7 @@ class ProviderSignIns:
 
 
 def provider_sign_ins(services: Services, passwords: Passwords, settings: BackendSettings) -> ProviderSignIns | None:
-    """Returns the sign-ins with the provider of the settings; None where they name none."""
+    """Returns the sign-ins at the provider of the settings; None if they name none."""
     if settings.oidc is None:
         return None
     provider = Provider(settings.oidc, settings.secrets, services.clock)

@@ -1,6 +1,6 @@
-"""ID tokens: verification of signature, issuer, audience, times and nonce, and claims that say who a person is.
+"""ID tokens: verification of signature, issuer, audience, times and nonce, and claims about a person.
 
-OpenID Connect Core 3.1.3.7 has the checks.
+The checks are those of OpenID Connect Core 3.1.3.7.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _EMAIL: Final = frozenset({"email", "email_verified"})
 
 
 def role_of(claims: Claims, provider: IdentityProvider) -> str | None:
-    """Returns the role of the first entry of the settings that the claim has; None for no entry at all."""
+    """Returns the role of the first of the settings' entries that the claim contains; None if it contains none."""
     claim = _claim(claims, provider.role_claim)
     values = {claim} if isinstance(claim, str) else {value for value in claim if isinstance(value, str)}
     return next((role for value, role in provider.roles.items() if value in values), None)
@@ -44,7 +44,7 @@ def has_allowed_domain(claims: Claims, provider: IdentityProvider) -> bool:
 
 
 def lacks_claims(claims: Claims, provider: IdentityProvider) -> bool:
-    """Returns whether an ID token leaves something to the UserInfo endpoint: groups, e-mail address or name."""
+    """Returns whether an ID token lacks claims that UserInfo may have: groups, e-mail address or name."""
     return (
         not _has_claim(claims, provider.role_claim)
         or (bool(provider.email_domains) and not claims.keys() >= _EMAIL)
@@ -56,7 +56,7 @@ def completed(claims: Claims, user_info: Claims, provider: IdentityProvider) -> 
     """Returns the claims of an ID token completed by the person's UserInfo."""
     found = {name: user_info[name] for name in _NAMES & user_info.keys()} | dict(claims)
     if not claims.keys() >= _EMAIL:
-        # Whether an address is verified belongs to that address.
+        # `email_verified` must come from the source of the address.
         found |= {"email": user_info.get("email"), "email_verified": user_info.get("email_verified")}
     if not _has_claim(claims, provider.role_claim):
         whole = provider.role_claim if provider.role_claim in user_info else provider.role_claim.partition(".")[0]
@@ -65,7 +65,7 @@ def completed(claims: Claims, user_info: Claims, provider: IdentityProvider) -> 
 
 
 def name_of(claims: Claims) -> str:
-    """Returns a valid user name made of the claims, to show; it identifies nobody."""
+    """Returns a valid user name made from the claims, for display only."""
     for claim in _NAMES_IN_ORDER:
         given = claims.get(claim)
         if isinstance(given, str):
@@ -76,13 +76,13 @@ def name_of(claims: Claims) -> str:
 
 
 def distinct_name(name: str, issuer: str, subject: str) -> str:
-    """Returns the name with a digest of the identity, for a person whose name another person has already."""
+    """Returns the name with a digest of the identity, for a person whose name is taken."""
     digest = hashlib.sha256(f"{issuer}\0{subject}".encode()).hexdigest()[:_DIGEST_CHARS]
     return f"{name[: _NAME_CHARS - _DIGEST_CHARS - 1]}-{digest}"
 
 
 def _claim(claims: Claims, name: str) -> str | list[object]:
-    """Returns a claim by its name, or by a path with dots into objects; an empty list where there is none."""
+    """Returns a claim by its name, or by a path with dots into objects; an empty list if there is none."""
     found = _found(claims, name)
     return found if isinstance(found, (str, list)) else []
 
@@ -111,15 +111,15 @@ _SMALLEST_RSA_BITS: Final = 2_048
 
 
 class TokenError(Exception):
-    """An ID token that must not be trusted; the text says why, and quotes nothing of it."""
+    """An ID token must not be trusted; the text says why, without quoting the token."""
 
 
 class UnknownKeyError(TokenError):
-    """The token may be signed with a key that is not among those given: the provider may have new ones."""
+    """The token may be signed with a new key of the provider, which is not among those given."""
 
 
 def keys_of(document: JsonMapping) -> "list[Key]":
-    """Returns the public keys of a JWKS that may verify tokens; those of other kinds and uses are left out."""
+    """Returns the public keys of a JWKS that may verify tokens, without keys of other kinds and uses."""
     from joserfc.errors import JoseError
     from joserfc.jwk import JWKRegistry, RSAKey
 
@@ -146,7 +146,7 @@ def verified_claims(
     """Returns the claims of a token that this issuer made for this client and this sign-in.
 
     Raises:
-        TokenError: it is anything else.
+        TokenError: a check failed.
     """
     claims = _signed_claims(token, keys)
     if claims.get("iss") != issuer:
@@ -189,7 +189,7 @@ def _signed_claims(token: str, keys: "list[Key]") -> Claims:
 
     if len(token) > _TOKEN_CHARS:
         raise TokenError("it is too long")
-    # Providers add header parameters of their own; those that must be understood are named by `crit`.
+    # Providers add header parameters of their own; `crit` names those that must be understood.
     registry = jws.JWSRegistry(algorithms=ALGORITHMS, strict_check_header=False)
     key_id: str | None = None
     try:

@@ -1,1 +1,1 @@
-"""Passkeys as the second factor of passwords, by WebAuthn, and recovery codes in their place."""
+"""Passkeys by WebAuthn as a second factor after passwords, and recovery codes as a substitute."""

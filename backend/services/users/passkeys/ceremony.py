@@ -1,4 +1,4 @@
-"""The messages of WebAuthn: options for browsers, and the verification of what comes back."""
+"""The messages of WebAuthn: options for browsers, and verification of their responses."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ class PasskeyError(Exception):
 
 
 class PasskeyResponse(NamedTuple):
-    """A browser's answer, and the origin and host that it must have been made for."""
+    """A browser's response, and the origin and host that it must have been made for."""
 
     response_json: str
     origin: str
@@ -27,7 +27,7 @@ class PasskeyResponse(NamedTuple):
 
 
 def registration_options(name: str, deployment: str, host: str, challenge: str, known: Sequence[PasskeyRow]) -> str:
-    """Returns the options by which a browser makes a passkey, as JSON; `known` are those that the person has."""
+    """Returns the options by which a browser makes a passkey, as JSON; `known` are the person's present passkeys."""
     from webauthn import base64url_to_bytes, generate_registration_options, options_to_json
     from webauthn.helpers.structs import (
         AuthenticatorSelectionCriteria,
@@ -39,7 +39,7 @@ def registration_options(name: str, deployment: str, host: str, challenge: str, 
         generate_registration_options(
             rp_id=host,
             rp_name=_PRODUCT,
-            # Opaque, as authenticators show it to whoever holds them.
+            # Opaque, because authenticators show it to anybody who holds them.
             user_id=hashlib.sha256(f"{deployment}\0{name}".encode()).digest(),
             user_name=name,
             challenge=base64url_to_bytes(challenge),
@@ -73,7 +73,7 @@ def assertion_options(host: str, challenge: str, known: Sequence[PasskeyRow]) ->
 
 
 def credential_id_of(answer: PasskeyResponse) -> str:
-    """Returns the id of the passkey that an answer says it is of; empty where it says none."""
+    """Returns the id of the passkey that a response claims to be of, else an empty text."""
     try:
         response = json.loads(answer.response_json)
     except (ValueError, RecursionError):
@@ -101,7 +101,7 @@ def registered(answer: PasskeyResponse, challenge: str | None, name: str, label:
             expected_origin=answer.origin,
         )
     except Exception as error:
-        # A stranger's bytes fail in any of the library's parsers, each with errors of its own.
+        # Hostile bytes may fail in any of the library's parsers, each with errors of its own.
         raise PasskeyError(f"{type(error).__name__}: {error}") from error
     return PasskeyRow(
         credential_id=bytes_to_base64url(verified.credential_id),
@@ -116,10 +116,10 @@ def registered(answer: PasskeyResponse, challenge: str | None, name: str, label:
 
 
 def verified_sign_count(answer: PasskeyResponse, challenge: str | None, passkey: PasskeyRow, name: str) -> int:
-    """Returns the count of signatures of a passkey, which has signed the challenge and is of the person of that name.
+    """Verifies that the passkey of this person has signed the challenge; returns its count of signatures.
 
     Raises:
-        PasskeyError: it has not, or has a copy that was used since.
+        PasskeyError: it has not, or a copy of the passkey was used since.
     """
     from webauthn import base64url_to_bytes, verify_authentication_response
 
@@ -137,7 +137,7 @@ def verified_sign_count(answer: PasskeyResponse, challenge: str | None, passkey:
             credential_current_sign_count=passkey.sign_count,
         )
     except Exception as error:
-        # As above.
+        # Hostile bytes may fail in any parser, as in `registered`.
         raise PasskeyError(f"{type(error).__name__}: {error}") from error
     return verified.new_sign_count
 

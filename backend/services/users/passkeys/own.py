@@ -28,7 +28,7 @@ class Confirmation(NamedTuple):
 
 
 class PasskeyManagement:
-    """Lists, adds and removes passkeys of the person of a session; each change is audited."""
+    """Lists, adds and removes passkeys of a session's person; each change is audited."""
 
     def __init__(self, services: Services, passwords: Passwords, sign_ins: SignIns) -> None:
         self._services = services
@@ -38,7 +38,7 @@ class PasskeyManagement:
         self._tries = SignInTries(services.clock)
 
     def listed(self, token: str) -> tuple[list[PasskeyRow], int, bool]:
-        """Returns the passkeys, how many recovery codes are left, and whether a passkey is required."""
+        """Returns the passkeys, the number of recovery codes left, and whether a passkey is required."""
         session = self._sign_ins.session(token)
         rows, codes = self._services.database.read(
             lambda tx: (passkeys_sql.of_person(tx, session.name), passkeys_sql.codes_left(tx, session.name))
@@ -94,7 +94,7 @@ class PasskeyManagement:
         return made, codes if first else []
 
     def begin_confirmation(self, token: str, host: str) -> str:
-        """Returns the options by which a passkey confirms a change, as JSON; empty where none is of this host."""
+        """Returns the options by which a passkey confirms a change, as JSON; empty if no passkey is of this host."""
         challenge, known = self._ask(token, self._sign_ins.session(token).name, "confirm")
         return ceremony.assertion_options(host, challenge, known)
 
@@ -141,7 +141,7 @@ class PasskeyManagement:
         )
 
     def _take(self, token: str, purpose: Purpose) -> ChallengeRow:
-        """Returns what was asked, which is good for one answer."""
+        """Returns and removes the challenge, which is good for one answer."""
 
         def work(tx: Tx) -> ChallengeRow:
             asked = self._challenges.find(tx, token, purpose)
@@ -151,7 +151,7 @@ class PasskeyManagement:
         return self._services.database.write(work, lock_key=sql.OF_USERS)
 
     def _confirmed(self, token: str, confirmation: Confirmation, actor: str) -> str:
-        """Returns the name of the session's person, who has confirmed a change; counts as a sign-in does."""
+        """Returns the name of the session's person, who has confirmed a change; the try counts as a sign-in's does."""
         session, address = self._sign_ins.session(token), confirmation.address
         if confirmation.answer is None:
             verified = self._verifier.verify(session.name, confirmation.password, actor, address)

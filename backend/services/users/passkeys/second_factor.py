@@ -43,7 +43,7 @@ class SecondFactorSignIn:
         return ceremony.assertion_options(host, challenge, known), sorted({passkey.rp_id for passkey in known})
 
     def finish_with_passkey(self, token: str, answer: ceremony.PasskeyResponse, address: str, actor: str) -> NewSession:
-        """Begins the session of whoever has the passkey.
+        """Begins the session of the person who has the passkey.
 
         Raises:
             ApiError: `unauthorized`, `rate_limited`.
@@ -65,7 +65,7 @@ class SecondFactorSignIn:
         return self._open(asked, accept, "passkey", address, actor)
 
     def finish_with_code(self, token: str, code: str, address: str, actor: str) -> NewSession:
-        """Begins the session of whoever has a recovery code, which is then used up.
+        """Begins the session of the person who has a recovery code, and removes the code.
 
         Raises:
             ApiError: `unauthorized`, `rate_limited`.
@@ -77,7 +77,7 @@ class SecondFactorSignIn:
         )
 
     def _try(self, tx: Tx, token: str, address: str) -> ChallengeRow:
-        """Counts a try, and takes the challenge, which is good for one."""
+        """Counts a try, and takes the challenge, which is good for one try."""
         asked = self._challenges.find(tx, token, "sign_in")
         self._tries.count(tx, limits_of(asked.name, address))
         self._challenges.take(tx, asked)
@@ -90,7 +90,7 @@ class SecondFactorSignIn:
 
         def work(tx: Tx) -> UserRow | None:
             row = sql.get(tx, asked.name)
-            # Removed meanwhile where the password was changed or the person disabled.
+            # The challenge is removed when the password is changed or the person disabled.
             if row is None or row.disabled_at is not None or passkeys_sql.challenge(tx, asked.token_sha256) is None:
                 raise expired()
             if not accept(tx, now):

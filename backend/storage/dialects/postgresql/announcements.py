@@ -1,7 +1,7 @@
 """Announcements between the processes of one server, by NOTIFY and LISTEN.
 
-They are sent after the commit of what they announce, by one thread a process, and those of many changes together: a
-NOTIFY within each change would make all of them commit one after the other.
+One thread a process sends announcements after the commit, those of many changes together: a NOTIFY within each change
+would make all changes commit one after the other.
 """
 
 import logging
@@ -13,13 +13,13 @@ from typing import Final
 import psycopg
 
 from backend.storage.commits import Listener, Listeners
-from backend.storage.dialects.postgresql.connection import Connection, break_connection, words_of
+from backend.storage.dialects.postgresql.connection import Connection, break_connection, error_summary
 from backend.storage.outage import OUTAGE, RepeatedRounds
 
 _CHANNEL: Final = "workflow_api_changes"
 # PostgreSQL takes payloads of less than 8,000 bytes.
 _PAYLOAD_BYTES: Final = 7_900
-# What is kept while the server cannot be reached; listeners read everything again after that, too.
+# Names kept while the server cannot be reached; afterwards listeners read everything again anyway.
 _MOST_KEPT: Final = 10_000
 _RETRY_SECONDS: Final = 1.0
 
@@ -29,13 +29,13 @@ _LOG = logging.getLogger(__name__)
 class Announcements:
     """Sends the names that this process announces, and passes those of all processes on to its listeners.
 
-    `connect` opens a connection that is not of a pool. Nothing is connected before it is needed.
+    `connect` opens a connection outside of the pool. Connections are opened when they are needed.
     """
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
         self._listeners = Listeners()
-        # Which announcements are this process's own: its listeners got them directly.
+        # Marks this process's own announcements, which its listeners got directly.
         self._sender = secrets.token_hex(4)
         self._wanted = threading.Condition()
         self._names: set[str] = set()
@@ -69,7 +69,7 @@ class Announcements:
             self._wanted.notify()
 
     def close(self) -> None:
-        """Sends what is left, and ends both connections."""
+        """Sends the names that wait, and ends both connections."""
         self._ended.set()
         with self._wanted:
             self._wanted.notify()
@@ -90,7 +90,7 @@ class Announcements:
         while names := self._next_names():
             try:
                 with self._connected() as connection:
-                    # An announcement that a crash of the server loses is none of a change that is lost.
+                    # A crash of the server may lose an announcement of a durable change.
                     connection.execute("SET synchronous_commit = off")
                     while names:
                         for payload in _payloads(self._sender, names):
@@ -109,10 +109,10 @@ class Announcements:
         try:
             return self._connect()
         except psycopg.OperationalError as error:
-            raise OUTAGE.error("The database cannot be reached", words_of(error)) from error
+            raise OUTAGE.error("The database cannot be reached", error_summary(error)) from error
 
     def _next_names(self) -> set[str]:
-        """Waits for names; returns none of them once all were sent and no more will come."""
+        """Waits for names to send; returns none once all are sent and no more will come."""
         with self._wanted:
             self._wanted.wait_for(lambda: self._names or self._ended.is_set())
             names, self._names = self._names, set()
@@ -125,7 +125,7 @@ class Announcements:
                     connection.execute(f"LISTEN {_CHANNEL}")
                     self._receives.succeeded()
                     self._listening = connection
-                    # What was announced before this connection was there.
+                    # Names may have been announced before this connection was open.
                     self._listeners.notify(None)
                     self._receive(connection)
             except Exception as error:  # noqa: BLE001 - whatever fails, later changes are received
@@ -143,11 +143,11 @@ class Announcements:
 
 
 class _Repeated(RepeatedRounds):
-    """As other rounds, but of a connection that is lost only at `debug`: whether there is another one tells more."""
+    """Repeated rounds that log a lost connection at `debug` only: failing to reconnect tells more."""
 
     def failed(self, error: Exception, *, traceback: bool = True) -> None:
         if isinstance(error, psycopg.OperationalError):
-            _LOG.debug("A connection for announcements was lost: %s", words_of(error))
+            _LOG.debug("A connection for announcements was lost: %s", error_summary(error))
         else:
             super().failed(error, traceback=traceback)
 

@@ -35,9 +35,9 @@ _MOST_CHARACTERS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class DatabaseTimeouts:
-    """Time-outs of a connection, in seconds; callers wait for 15 (edge.backend_seconds).
+    """Time-outs of a connection, in seconds or `_ms`; callers wait for 15 s (edge.backend_seconds).
 
-    No statement of ours takes a second by itself, and one that does not end must not hold its locks for ever.
+    No statement of the service takes a second by itself; one that does not end must not hold its locks for ever.
     """
 
     connect_seconds: int = 5
@@ -46,7 +46,7 @@ class DatabaseTimeouts:
     statement_ms: int = 9_000
     lock_ms: int = 8_000
     idle_ms: int = 60_000
-    # A transaction of ours pauses for milliseconds.
+    # Transactions of the service pause for milliseconds.
     blocking_seconds: float = 5
 
 
@@ -76,7 +76,7 @@ class Deadlines:
         try:
             yield
         finally:
-            # Under the lock, so that it is not broken after another thread has got it from the pool.
+            # Under the lock, so that the connection is not broken after another thread has got it from the pool.
             with self._lock:
                 self._watched.pop(number, None)
 
@@ -96,7 +96,7 @@ class Deadlines:
 
 
 def break_connection(connection: _Socket) -> None:
-    """Ends the connection of a thread that waits for its server, which gets an error."""
+    """Breaks the connection of a thread that waits for the server, so that the thread gets an error."""
     with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as end:
         end.shutdown(socket.SHUT_RDWR)
 
@@ -106,7 +106,7 @@ def connect(url: str, timeouts: DatabaseTimeouts, deadlines: Deadlines) -> Conne
     connection: Connection = psycopg.connect(
         url,
         autocommit=True,
-        # Statements come with the placeholders that PostgreSQL itself reads: no text of one is parsed here.
+        # Statements have PostgreSQL's own placeholders, so psycopg need not parse them.
         cursor_factory=psycopg.RawCursor,
         connect_timeout=timeouts.connect_seconds,
         keepalives_idle=5,
@@ -115,9 +115,10 @@ def connect(url: str, timeouts: DatabaseTimeouts, deadlines: Deadlines) -> Conne
         tcp_user_timeout=timeouts.attempts_seconds * 1000,
         application_name=APPLICATION,
     )
-    # A pooler may have taken the connection and have no server for it.
+    # A pooler may have accepted the connection without a server for it.
     with deadlines.watched(connection, time.monotonic() + timeouts.connect_seconds):
-        # Who waited for a lock must see what was committed before it had it, whatever the server's own default is.
+        # A transaction that waited for a lock must see all commits before it got the lock, whatever the server's
+        # default.
         connection.execute(
             "SET default_transaction_isolation = 'read committed';"
             f"SET statement_timeout = {timeouts.statement_ms}; SET lock_timeout = {timeouts.lock_ms};"
@@ -144,7 +145,7 @@ _ESCAPED: Final = str.maketrans({"\0": f"{_ESCAPE}0", _ESCAPE: f"{_ESCAPE}1"})
 
 
 def register_text(connection: "psycopg.Connection[Any]") -> None:
-    """Has the connection store and return every text unchanged."""
+    """Makes the connection store and return every text unchanged, U+0000 included."""
     connection.adapters.register_dumper(str, _Dumper)
     for kind in ("text", "varchar"):
         connection.adapters.register_loader(kind, _Loader)
@@ -163,10 +164,10 @@ class _Loader(TextLoader):
         return text
 
 
-def words_of(error: Exception) -> str:
-    """Returns the first line of what the server or the driver says, with SQLSTATE where there is one.
+def error_summary(error: Exception) -> str:
+    """Returns the first line of the error of the server or driver, with SQLSTATE if there is one.
 
-    Other lines may quote statements. Of what says nothing of the state of the server there is only the class.
+    Further lines may quote statements. An error that does not concern the state of the server gives only its class.
     """
     if isinstance(error, PoolTimeoutError):
         return "all connections of this process are in use"
@@ -178,10 +179,10 @@ def words_of(error: Exception) -> str:
     return f"{said} (SQLSTATE {sqlstate})" if sqlstate else said
 
 
-# With the longest idleness less than others wait for a lock.
+# Together with the longest idleness, less than others wait for a lock.
 _LOOKS_EVERY: Final = 0.4
 """Time between two looks, as a share of the longest idleness."""
-# Another role's sessions cannot be ended, and those of people are not.
+# Sessions of other roles cannot be ended, and sessions of people are not.
 _END: Final = """
 SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = current_user AND state LIKE 'idle in transaction%'
@@ -197,9 +198,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class BlockingSessions:
-    """Looks every few seconds, in a thread and over a connection of its own, which `connect` opens.
+    """Ends sessions that others wait for after `idle_seconds` without a statement.
 
-    A session that others wait for is ended after `idle_seconds` without a statement.
+    Looks every few seconds, in a thread and over a connection of its own, which `connect` opens.
     """
 
     def __init__(self, connect: Callable[[], Connection], idle_seconds: float) -> None:
@@ -227,8 +228,8 @@ class BlockingSessions:
             try:
                 self._end_blocking()
             except psycopg.OperationalError as error:
-                # Whether the database can be reached is told elsewhere.
-                _LOG.debug("The connection that looks for blocking sessions was lost: %s", words_of(error))
+                # An outage of the database is logged elsewhere.
+                _LOG.debug("The connection that looks for blocking sessions was lost: %s", error_summary(error))
                 self._disconnect()
             except psycopg.Error as error:
                 self._rounds.failed(error)

@@ -84,7 +84,7 @@ class PostgresqlDatabase:
                 result = work(tx)
                 tx.commit()
             except OutcomeUnknownError:
-                # It may hold, and then nothing else announces it.
+                # The change may be durable, and then nothing else announces it.
                 self._announce(tx)
                 raise
             except BaseException:
@@ -134,8 +134,8 @@ class PostgresqlDatabase:
     ) -> tuple[RowT, bool]:
         """Makes a guarded insert as a change of its own in one round trip; see `SingleRoundTrip`.
 
-        Without a BEGIN all that is sent together is one transaction, in which each statement sees what was committed
-        before it began: the second what was committed before the first had its locks.
+        Without a BEGIN, statements sent together are one transaction, and each sees all commits before it began: the
+        second sees all commits before the first got its locks.
         """
         given = params | guarded_params(guarded, expected, rows)
         text, arguments = bind(guarded_statement(guarded), self._dialect, given)
@@ -166,7 +166,7 @@ class PostgresqlDatabase:
 
     @contextmanager
     def try_advisory_lock(self, name: str) -> Iterator[bool]:
-        """Takes a lock of one session, which ends with it; see `Database.try_advisory_lock`."""
+        """Takes a lock of one session, and frees it with the session; see `Database.try_advisory_lock`."""
         lock = lock_number(f"hold {name}")
 
         def take(connection: Connection) -> bool:
@@ -180,7 +180,7 @@ class PostgresqlDatabase:
             yield held
 
     def reclaim_space(self, may_go_on: Callable[[], bool]) -> None:
-        """Does nothing: the server's own vacuum does it."""
+        """Does nothing: the server's own vacuum frees space."""
 
     def now(self) -> int:
         """Returns the server's time."""
@@ -195,7 +195,7 @@ class PostgresqlDatabase:
         return True
 
     def measured(self) -> list[Family]:
-        """Returns how many connections there are."""
+        """Returns the number of connections, in use and idle."""
         states: dict[tuple[object, ...], float] = {("in_use",): self._pool.in_use, ("idle",): self._pool.idle}
         return [
             metrics.DATABASE_CONNECTIONS.with_values(states),

@@ -15,33 +15,38 @@ from sqlalchemy.pool import QueuePool
 
 from backend.common import metrics
 from backend.storage.database import DatabaseUnavailableError
-from backend.storage.dialects.postgresql.connection import Connection, DatabaseTimeouts, Deadlines, connect, words_of
+from backend.storage.dialects.postgresql.connection import (
+    Connection,
+    DatabaseTimeouts,
+    Deadlines,
+    connect,
+    error_summary,
+)
 from backend.storage.outage import OUTAGE
 
 T = TypeVar("T")
 
 _ATTEMPTS: Final = 4
-# The transaction is gone, and nothing of it holds: it may be run anew.
+# The transaction was rolled back, so it may be run again.
 _UNDONE: Final = (errors.DeadlockDetected, errors.SerializationFailure)
-# The driver and the server disagree about the state of the connection: it is as good as lost.
+# The driver and the server disagree about the state of the connection, which counts as lost.
 _OUT_OF_STEP: Final = (
     errors.InvalidSqlStatementName,
     errors.DuplicatePreparedStatement,
     errors.InFailedSqlTransaction,
     errors.PipelineAborted,
 )
-# Nothing of it holds either, and another attempt would end no better: the server is too slow, full, or no longer the
-# one that takes changes.
+# The transaction was rolled back, and another attempt would fail too: the server is too slow, full, or now read-only.
 _UNABLE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
-# Says nothing of other statements.
+# Errors of one statement, which say nothing about others.
 _OF_ONE_STATEMENT: Final = (errors.QueryCanceled, errors.LockNotAvailable)
 
 
 class ConnectionPool:
-    """Up to so many connections to one server; used from any thread."""
+    """Pool of connections to one server. Thread-safe."""
 
     def __init__(self, url: str, connections: int, timeouts: DatabaseTimeouts) -> None:
-        # It warns of lost connections, of which the outage says more.
+        # psycopg's pool warns of lost connections, which `Outage` logs better.
         logging.getLogger("psycopg").setLevel(logging.ERROR)
         self._timeouts = timeouts
         self._closed = False
@@ -92,9 +97,9 @@ class ConnectionPool:
 
     @contextmanager
     def session(self, begin: Callable[[Connection], T], end: Callable[[Connection, T], None]) -> Iterator[T]:
-        """Keeps one connection for as long as the context lasts; gives what `begin` returns.
+        """Keeps one connection for as long as the context lasts; yields the result of `begin`.
 
-        Where the connection is lost before that, another one takes its place.
+        If the connection is lost during `begin`, another takes its place.
 
         Raises:
             DatabaseUnavailableError: there is no connection, or the last attempt lost it.
@@ -135,7 +140,7 @@ class ConnectionPool:
             pooled = pool.connect()
         except (psycopg.Error, PoolTimeoutError) as error:
             metrics.DATABASE_ERRORS.add("unreachable")
-            text, words = "The database cannot be reached", words_of(error)
+            text, words = "The database cannot be reached", error_summary(error)
             if isinstance(error, PoolTimeoutError):
                 raise DatabaseUnavailableError(f"{text}: {words}.") from error
             raise OUTAGE.error(text, words) from error
@@ -147,17 +152,17 @@ class ConnectionPool:
         try:
             yield connection
         except psycopg.Error as error:
-            # After an error within a pipeline, psycopg takes statements for prepared that the server skipped.
+            # After an error within a pipeline, psycopg believes statements prepared that the server skipped.
             usable = False
             if isinstance(error, errors.ReadOnlySqlTransaction):
-                # Another server takes the changes now.
+                # Another server has become the primary.
                 self._forget(pool)
             raise
         finally:
             if connection.closed:
                 self._forget(pool)
             idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
-            # Nobody takes a connection out of a forgotten pool again.
+            # Nobody takes connections out of a replaced pool again.
             if usable and idle and pool is self._pool:
                 pooled.close()
             else:
@@ -166,14 +171,14 @@ class ConnectionPool:
                 pool.dispose()
 
     def _forget(self, pool: QueuePool) -> None:
-        """Replaces the pool: where one connection was lost, the others that rest most likely are too."""
+        """Replaces the pool: if one connection was lost, the idle ones most likely are too."""
         if pool is self._pool:
             self._pool = pool.recreate()
             pool.dispose()
 
 
 def _unavailable(error: psycopg.Error, *, lost: bool) -> DatabaseUnavailableError:
-    words = words_of(error)
+    words = error_summary(error)
     if lost:
         return OUTAGE.error("The connection to the database was lost", words)
     text = "The database cannot do this now"

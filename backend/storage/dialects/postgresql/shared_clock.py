@@ -22,7 +22,7 @@ _REST_AFTER_MS: Final = 15_000
 
 
 def _steady() -> int:
-    """Returns milliseconds of a clock that nobody sets, which goes on while the machine is suspended if it has one."""
+    """Returns milliseconds of a clock that nobody sets, if possible one that goes on while the machine is suspended."""
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000
 
 
@@ -91,9 +91,9 @@ class SharedClock:
                 _LOG.exception("The clock could not be compared with the database's")
 
     def _bounds(self) -> tuple[int, int]:
-        """Returns between which milliseconds the database's clock is ahead of this machine's steady one.
+        """Returns the least and most milliseconds that the database's clock is ahead of this machine's steady clock.
 
-        A slow answer so corrects nothing that it does not prove wrong.
+        A slow answer gives wide bounds, and so corrects only what it proves wrong.
         """
         before = self._steady()
         there = self._database.now()

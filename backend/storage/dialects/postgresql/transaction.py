@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, insert
 
 from backend.common import metrics
 from backend.storage.database import ClaimedError, OutcomeUnknownError, Tx, bind
-from backend.storage.dialects.postgresql.connection import Connection, Cursor, words_of
+from backend.storage.dialects.postgresql.connection import Connection, Cursor, error_summary
 from backend.storage.outage import OUTAGE
 from backend.storage.statements import Arguments, Command, GuardedInsert, InsertedRows, Params, Query, RowT, Statement
 
@@ -24,7 +24,7 @@ SNAPSHOT: Final[Sequence[Bound]] = (("BEGIN ISOLATION LEVEL REPEATABLE READ READ
 
 _SETTING: Final = "workflow_api.locks"
 
-# For the rest of the transaction; `has_locks` reads it.
+# A setting for the rest of the transaction, which `has_locks` reads.
 _SET_RESULT: Final = f"SELECT set_config('{_SETTING}', CASE WHEN {{}} THEN 'held' ELSE 'claimed' END, true)"
 
 _ZERO: Final[ColumnElement[int]] = literal_column("0")
@@ -61,7 +61,7 @@ class PipelinedTx(Tx):
         return [[query.make_row(row) for row in cursor.fetchall()] for cursor in cursors]
 
     def commit(self) -> None:
-        """Ends the transaction with what still waits.
+        """Sends the statements that still wait, and commits.
 
         Raises:
             InFailedSqlTransaction: work went on after a statement had failed.
@@ -70,16 +70,17 @@ class PipelinedTx(Tx):
         if self._opening:
             if not self._waiting:
                 return
-            # Nothing has been sent: a connection that was lost long ago is found before anything can be in doubt.
+            # Nothing has been sent yet, so a connection that was lost long ago is found before the outcome can be in
+            # doubt.
             self._execute(*self._waiting.pop())
         try:
             ended = self._execute("COMMIT")
         except psycopg.Error as error:
-            # The driver's own error, as of a connection that is out of step, says nothing of the commit.
+            # The driver's own error, such as for a connection out of step, does not tell the outcome of the commit.
             if error.sqlstate is not None and not self._pipelined.closed:
                 raise
             metrics.DATABASE_ERRORS.add("outcome_unknown")
-            OUTAGE.failed(words_of(error))
+            OUTAGE.failed(error_summary(error))
             unknown = OutcomeUnknownError(
                 "Whether the change holds is not known: the connection to the database was lost."
             )
@@ -105,13 +106,13 @@ class PipelinedTx(Tx):
 
 
 def end_transaction(connection: Connection, how: str) -> None:
-    """Ends the transaction that was begun, if one was."""
+    """Ends the transaction by the statement `how`, if one was begun."""
     if connection.info.transaction_status != TransactionStatus.IDLE:
         end(connection, how)
 
 
 def end(connection: Connection, how: str) -> None:
-    """Ends what was begun by a statement; closes a connection on which that fails."""
+    """Runs the ending statement `how`; closes a connection on which it fails."""
     try:
         connection.execute(how)
     except psycopg.Error:
@@ -119,7 +120,7 @@ def end(connection: Connection, how: str) -> None:
 
 
 def lock_number(name: str) -> int:
-    """Returns the advisory lock of a name."""
+    """Returns the number of the advisory lock of a name."""
     return int.from_bytes(hashlib.sha256(f"workflow-api {name}".encode()).digest()[:8], signed=True)
 
 
@@ -127,7 +128,7 @@ _EVERYTHING: Final = lock_number("everything")
 
 
 def take_locks(lock_key: str | None, claim: str | None) -> tuple[str, list[int]]:
-    """Returns a query, and its arguments, that waits for the locks; it gives false if another one has the claim."""
+    """Returns a query, and its arguments, that waits for the locks; it gives false if the claim is taken."""
     locks, numbers = _locks(lock_key, claim)
     return f"SELECT {locks}", numbers
 
@@ -147,7 +148,7 @@ def has_locks() -> ColumnElement[bool]:
 
 
 def _locks(lock_key: str | None, claim: str | None) -> tuple[str, list[int]]:
-    """An expression that takes the locks, and is false if another transaction has the claim; and its arguments."""
+    """Returns an expression that takes the locks, false if the claim is taken, and its arguments."""
     if lock_key is None:
         locks, numbers = "pg_advisory_xact_lock($1::bigint) IS NOT NULL", [_EVERYTHING]
     else:
@@ -162,7 +163,7 @@ def _locks(lock_key: str | None, claim: str | None) -> tuple[str, list[int]]:
 
 @cache
 def guarded_statement(guarded: GuardedInsert[RowT]) -> Statement:
-    """Returns the statement: its row is the query's, with true after it if the rows were inserted, else null.
+    """Returns the statement of a guarded insert: its row is the query's, then true if rows were inserted, else null.
 
     It inserts nothing unless the transaction has its locks; see `locks.take_locks_for_next`.
     """
@@ -188,7 +189,7 @@ def guarded_statement(guarded: GuardedInsert[RowT]) -> Statement:
 def guarded_params(
     guarded: GuardedInsert[RowT], expected: RowT, rows: Mapping[str, Params | Sequence[Params]]
 ) -> dict[str, object]:
-    """Returns the parameters of the statement, but for those of the query."""
+    """Returns the parameters of the statement, without those of the query."""
     given = {f"{_EXPECTED}_{name}": value for name, value in expected._asdict().items()}
     for name, inserted in guarded.inserts.items():
         row = rows[name]
@@ -213,10 +214,10 @@ def _insert(name: str, inserted: InsertedRows, fits: CTE) -> CTE:
 
 
 def _given(prefix: str, column: ColumnElement[object]) -> ColumnElement[object]:
-    """A parameter with its type, which PostgreSQL does not infer in a query."""
+    """Returns a parameter with its type, which PostgreSQL does not infer in a query."""
     return cast(bindparam(f"{prefix}_{column.key}"), column.type)
 
 
 def _given_each(prefix: str, column: ColumnElement[object]) -> ColumnElement[object]:
-    """A parameter as `_given`, for a list of which every member is a row."""
+    """Returns a parameter as `_given`, for a list of which every member is a row."""
     return func.unnest(cast(bindparam(f"{prefix}_{column.key}"), ARRAY(column.type)))

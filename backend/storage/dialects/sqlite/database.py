@@ -25,7 +25,7 @@ _PAUSE_BETWEEN_FREEING_SECONDS: Final = 0.05
 
 
 class _Reader(threading.local):
-    """The connection of one thread that reads, once it has one."""
+    """The reading connection of one thread, once opened."""
 
     tx: Tx | None = None
     connection: sqlite3.Connection | None = None
@@ -89,7 +89,7 @@ class SqliteDatabase:
         lock_key: str | None = None,  # noqa: ARG002 - as above
         claim: str | None = None,
     ) -> Future[T]:
-        """Queues changes that the next group commit makes together with others of their work."""
+        """Queues a change that the next group commit makes together with others of equal work."""
         if claim is not None and not self._take_claim(claim):
             refused: Future[T] = Future()
             refused.set_exception(ClaimedError())
@@ -115,7 +115,7 @@ class SqliteDatabase:
 
     @contextlib.contextmanager
     def try_advisory_lock(self, name: str) -> Iterator[bool]:
-        """Keeps a name within this process, which alone has the database; see `Database.try_advisory_lock`."""
+        """Locks a name within this process, which alone has the database; see `Database.try_advisory_lock`."""
         claim = f"hold {name}"
         held = self._take_claim(claim)
         try:
@@ -125,7 +125,7 @@ class SqliteDatabase:
                 self._give_claim_back(claim)
 
     def reclaim_space(self, may_go_on: Callable[[], bool]) -> None:
-        """Shrinks the file by what was deleted, in small changes between those of others; see `Database`."""
+        """Shrinks the file by its free pages, in small changes between other changes; see `Database`."""
         connection = self._reading()
         freed = False
         while may_go_on() and database_file.has_space_to_free(connection) and self.write(_free_some):
@@ -149,7 +149,7 @@ class SqliteDatabase:
         return True
 
     def measured(self) -> list[Family]:
-        """Returns how many changes wait for the writer."""
+        """Returns the number of changes that wait for the writer."""
         return [
             metrics.DATABASE_CONNECTIONS.with_values({}),
             metrics.DATABASE_CONNECTIONS_LIMIT.with_values({}),
@@ -157,7 +157,7 @@ class SqliteDatabase:
         ]
 
     def close(self) -> None:
-        """Commits what has queued, then ends every connection."""
+        """Commits the queued changes, then closes every connection."""
         if not self._writer.close():
             return
         with self._connections_lock:

@@ -30,7 +30,7 @@ PAGES_A_CHANGE: Final = 128
 """Pages that one change frees; few enough that no other change waits noticeably."""
 
 INCREMENTAL: Final = 2
-"""The mode of SQLite's `auto_vacuum` in which pages are freed when asked for."""
+"""The mode of SQLite's `auto_vacuum` in which pages are freed on request."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,16 +51,16 @@ def prepare(file: Path) -> str | None:
                 enable_incremental_vacuum(connection, file)
             found = connection.execute("SELECT version_num FROM alembic_version").fetchall()
         except sqlite3.Error:
-            # What keeps it from being read is told by the migrations.
+            # The migrations report why the file cannot be read.
             return None
     return found[0][0] if len(found) == 1 else None
 
 
 def enable_incremental_vacuum(connection: sqlite3.Connection, file: Path) -> None:
-    """Has the file record where each page belongs, without which it cannot shrink; it must have no other user.
+    """Makes the file record where each page belongs, without which it cannot shrink; it must have no other user.
 
-    A new file gets that at no cost, an existing one by being rewritten once. Where that is not possible now the file
-    is left as it is and keeps working.
+    This is free for a new file; an existing one is rewritten once. If that is not possible now, the file is left as it
+    is and keeps working.
     """
     try:
         if connection.execute("PRAGMA auto_vacuum").fetchone()[0] == INCREMENTAL:
@@ -85,7 +85,8 @@ def free_some(connection: sqlite3.Connection) -> bool:
     """Truncates the file by some free pages, in a transaction; returns whether there were any."""
     before = _free_pages(connection)
     for _ in range(min(PAGES_A_CHANGE, before - KEPT_PAGES)):
-        # With a larger number Python's driver would free one page as well: it steps once through what has no rows.
+        # A larger number would free one page as well, because Python's driver steps once through a statement without
+        # rows.
         connection.execute("PRAGMA incremental_vacuum(1)")
     return _free_pages(connection) < before
 
@@ -112,7 +113,7 @@ def schema_revision(connection: sqlite3.Connection) -> str | None:
 
 
 def damage(connection: sqlite3.Connection) -> str | None:
-    """Returns what is the matter with the pages of a database, on one line of at most 200 characters; None if nothing.
+    """Returns a description of damaged pages of a database, one line of at most 200 characters; None if it is sound.
 
     Raises:
         sqlite3.Error: it cannot be read.
@@ -149,28 +150,28 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 class _Compiler(SQLiteCompiler):
-    """As SQLAlchemy's, which leaves hints for SQLite out."""
+    """SQLAlchemy's compiler, which leaves hints for SQLite out, with these hints."""
 
     def get_from_hint_text(self, table: FromClause, text: str | None) -> str | None:  # noqa: ARG002 - the base's
         return text
 
 
 class Dialect(SQLiteDialect):
-    """SQLite's dialect, with `INDEXED BY` where a select has that as its hint."""
+    """SQLite's dialect, with `INDEXED BY` for a select that has it as a hint."""
 
     name = "sqlite"
     statement_compiler = _Compiler
 
 
 class LogEmptying:
-    """Empties the write-ahead log of deleted content, again after a pause while a reader is in the way.
+    """Empties the write-ahead log of deleted content; retries after a pause if a reader blocks it. For one thread.
 
-    For one thread. An attempt keeps commits waiting for up to `_LOG_BUSY_MS`, so it is not made after each of them.
+    An attempt delays commits by up to `_LOG_BUSY_MS`, so it is not made after each commit.
     """
 
     def __init__(self, *, wanted: bool) -> None:
         self.wanted = wanted
-        """Returns whether the log is to be emptied; the writer asks nothing else after a commit that erases nothing."""
+        """True if the log is to be emptied; the writer checks nothing else after a commit that erases nothing."""
         self._due = monotonic()
         self._blocked = False
         self._attempts = RepeatedWork(
@@ -180,7 +181,7 @@ class LogEmptying:
         )
 
     def request(self) -> None:
-        """Has the log emptied at the next attempt, which is due unless one has just failed."""
+        """Requests that the log be emptied, at once unless an attempt has just failed."""
         if not self.wanted:
             self.wanted, self._due = True, monotonic()
 
@@ -189,17 +190,17 @@ class LogEmptying:
         self._due = monotonic() + _PAUSE_SECONDS
 
     def seconds_left(self) -> float:
-        """Returns the time until the next attempt that is wanted."""
+        """Returns the time until the next requested attempt."""
         return max(0.0, self._due - monotonic())
 
     def attempt(self, connection: sqlite3.Connection, *, early: bool = False) -> None:
-        """Empties the log, as is wanted, if that is due or `early`."""
+        """Empties the log if an attempt is due, or `early`."""
         if self._due > monotonic() and not early:
             return
         try:
             blocked = _is_blocked(connection)
         except sqlite3.Error as error:
-            # What was committed holds, and the writer must live on.
+            # The commits hold all the same, and the writer must live on.
             self._attempts.failed(error)
             self.postpone()
             return

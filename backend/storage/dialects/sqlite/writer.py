@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _MAX_JOBS_A_COMMIT: Final = 128
-# What the file system lets nobody write or read now: another attempt may succeed.
+# Errors of the file system, after which another attempt may succeed.
 _UNABLE: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
 _PRIMARY_CODE: Final = 0xFF
 
@@ -36,7 +36,7 @@ class _Job:
 
 
 class _Outcome(NamedTuple):
-    """Results of jobs in a transaction that is still to be committed: a result for each, or the error of one."""
+    """Outcome of jobs in a transaction not yet committed: a result for each job, or the error of a single job."""
 
     jobs: Sequence[_Job]
     tx: Tx
@@ -51,8 +51,8 @@ class _TransactionLostError(Exception):
 class Writer:
     """Group commit with full durability; `connect` opens the connection of the thread.
 
-    `announce` gets the names that the changes of a commit announce, `marks` the runs that they name. `log_left`: there
-    is a write-ahead log of an earlier process, which may hold deleted content.
+    `announce` gets the names that the changes of a commit announce, `marks` the runs that they change. `log_left` says
+    that an earlier process left a write-ahead log, which may hold deleted content.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class Writer:
         return self._queue.qsize()
 
     def submit(self, work: GroupWork[Item, T], item: Item) -> Future[T]:
-        """Queues a change, which is made together with others of equal work; the future has its result afterwards."""
+        """Queues a change, which is made together with others of equal work; the future has its result."""
         done: Future[T] = Future()
-        # Nobody can cancel it: the change goes on.
+        # A running future cannot be cancelled: the change goes on.
         done.set_running_or_notify_cancel()
         with self._closing:
             if self._closed:
@@ -98,7 +98,7 @@ class Writer:
         return done
 
     def close(self) -> bool:
-        """Commits what has queued and ends the thread; False when that was done before."""
+        """Commits the queued changes and ends the thread; returns False if it was closed before."""
         with self._closing:
             if self._closed:
                 return False
@@ -124,7 +124,7 @@ class Writer:
                 self._log_emptying.attempt(connection, early=last)
 
     def _next_batch(self) -> tuple[list[_Job], bool]:
-        """The jobs that have queued, and whether the thread must end after them; none if the log is to be emptied."""
+        """Returns the queued jobs, none if the log is to be emptied, and whether the thread must end after them."""
         batch: list[_Job] = []
         try:
             emptying = self._log_emptying
@@ -164,7 +164,7 @@ class Writer:
         self._end(connection, outcomes)
 
     def _end(self, connection: sqlite3.Connection, outcomes: Iterable[_Outcome]) -> None:
-        """Does what waits for a commit, and gives every job its result."""
+        """Runs the actions that wait for the commit, and gives every job its result."""
         actions: list[Callable[[], None]] = []
         announced: set[str] = set()
         for outcome in outcomes:
@@ -196,9 +196,9 @@ class Writer:
             self._marks.begin(counted)
 
     def _run_together(self, connection: sqlite3.Connection, batch: list[_Job]) -> list[_Outcome] | None:
-        """Runs the jobs in a transaction; None where one raised, with nothing left of any.
+        """Runs the jobs in a transaction; returns None, with all rolled back, if one raised.
 
-        A savepoint for each job would cost two statements, and a copy of each page that it shares with those before.
+        A savepoint for each job would cost two statements, and a copy of each page that it shares with earlier jobs.
 
         Raises:
             _TransactionLostError: the database gave up the whole transaction, so no job of the batch holds.
@@ -220,7 +220,11 @@ class Writer:
         return outcomes
 
     def _run_apart(self, connection: sqlite3.Connection, batch: list[_Job]) -> list[_Outcome]:
-        """Runs the jobs in a transaction: one that raises leaves nothing, the others stay. Raises as above."""
+        """Runs the jobs in a transaction with a savepoint each, so that only jobs that raise are rolled back.
+
+        Raises:
+            _TransactionLostError: the database gave up the whole transaction.
+        """
         connection.execute("BEGIN IMMEDIATE")
         outcomes: list[_Outcome] = []
         for job in batch:
@@ -244,7 +248,7 @@ def _worked(tx: Tx, jobs: Sequence[_Job]) -> Sequence[object]:
     """Runs jobs of equal work.
 
     Raises:
-        ValueError: it gave other than one result for each, of which nobody could say which is whose.
+        ValueError: the work did not return exactly one result for each job.
     """
     results: Sequence[object] = jobs[0].work(tx, [job.item for job in jobs])
     if len(results) != len(jobs):
@@ -267,7 +271,7 @@ def _log_failed_commit(error: Exception, changes: int) -> None:
 
 def _fail(batch: Sequence[_Job], error: Exception) -> None:
     if _unable(error):
-        unavailable = OUTAGE.error("The database cannot be written", _words_of(error))
+        unavailable = OUTAGE.error("The database cannot be written", _error_summary(error))
         unavailable.__cause__ = error
         error = unavailable
     for job in batch:
@@ -275,14 +279,14 @@ def _fail(batch: Sequence[_Job], error: Exception) -> None:
 
 
 def _unable(error: Exception) -> bool:
-    """Says whether the file system was the reason, and nothing of the change holds."""
+    """Returns whether the file system caused the failure, so that the change was rolled back."""
     if isinstance(error, _TransactionLostError):
         return True
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & _PRIMARY_CODE in _UNABLE
 
 
-def _words_of(error: Exception) -> str:
-    """Returns what SQLite says of the file system, with the name of its code."""
+def _error_summary(error: Exception) -> str:
+    """Returns SQLite's message about the file system, with the name of its code."""
     cause = error.__cause__ if isinstance(error, _TransactionLostError) else error
     name = getattr(cause, "sqlite_errorname", None)
     return f"{cause} ({name})" if name else "it gave up a transaction"

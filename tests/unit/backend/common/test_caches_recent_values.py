@@ -12,16 +12,16 @@ def test_what_is_not_used_is_forgotten_after_the_second_turn() -> None:
     values = RecentValues[str, str](len, 100)
     values.put("a", "A")
     values.put("b", "B")
-    values.turn()
+    values.drop_unused()
     assert values.get("b") == "B"
-    values.turn()
+    values.drop_unused()
     assert (values.get("a"), values.get("b"), len(values)) == (None, "B", 1)
 
 
 def test_a_discarded_value_is_forgotten_whenever_it_was_used() -> None:
     values = RecentValues[str, str](len, 100)
     values.put("old", "A")
-    values.turn()
+    values.drop_unused()
     values.put("young", "B")
     for argument in ("old", "young", "unknown"):
         values.discard(argument)
