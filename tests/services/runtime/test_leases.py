@@ -27,9 +27,6 @@ def world(services: Services, clock: TestClock, tmp_path: Path) -> World:
 class Elsewhere(RecordingEngine):
     """Everything is executed by other processes."""
 
-    def abandon(self, segment_id: str) -> None:
-        self.cancel(segment_id)
-
     def executes(self, segment_id: str) -> bool:
         return False
 
