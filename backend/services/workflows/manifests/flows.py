@@ -67,9 +67,7 @@ def _cleanup(definition: JsonObject) -> Iterator[Violation]:
             handles.add(handle)
     counts = [len(definition.get(name) or ()) for name in ("steps", *CLEANUP)]
     if sum(counts) > _MOST_STEPS >= max(counts):
-        reason = (
-            f"must leave at most {_MOST_STEPS} steps with those of on_failure and always, and there are {sum(counts)}"
-        )
+        reason = f"must have at most {_MOST_STEPS} with those of on_failure and always; there are {sum(counts)}"
         yield Violation(("steps",), reason)
 
 
