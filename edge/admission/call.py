@@ -7,7 +7,7 @@ from contract.addresses import viewer_header
 from contract.ids import RUN_ID
 from contract.routes import RouteMatch, RouteTable
 from edge.admission.keyring import Key, Keyring
-from edge.admission.parsing import Parsing
+from edge.admission.parsing import BodyParser
 from edge.admission.rate_limit import RateLimiter, RateWindow
 from edge.http.request import HttpRequest
 
@@ -22,7 +22,7 @@ class AdmissionDeps(NamedTuple):
     limiter: RateLimiter
     address_of: AddressReader
     body_seconds: float
-    parsing: Parsing
+    parsing: BodyParser
     clock: Callable[[], int]
 
 
@@ -76,7 +76,7 @@ class Call:
         return run_id if run_id and RUN_ID.fullmatch(run_id) else ""
 
     def key_unchanged(self, now_ms: int) -> bool:
-        """Returns whether the key is the one that was admitted, and nothing of it has ended since."""
+        """Returns whether the admitted key is unchanged, and neither it, its secret nor its hours have ended since."""
         keyring, key = self.deps.keyring, self.key
         return (
             keyring.has(key)
