@@ -1,4 +1,4 @@
-"""Performs the commands of operations with httpx: in the calling thread, or in a task."""
+"""Drivers that perform the commands of operations with httpx: in the calling thread, or in an asyncio task."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ _REFUSED: Final = 300
 
 
 class SyncDriver:
-    """Performs operations in the thread that asks for them."""
+    """Driver that performs operations in the calling thread."""
 
     def __init__(self, http: httpx.Client, clock: Clock) -> None:
         self._http = http
@@ -130,7 +130,7 @@ class _Stream:
             pieces = []
             for piece in response.iter_bytes():
                 pieces.append(piece)
-                # Transports that are not httpx's own have no deadline.
+                # Checked here, because transports other than httpx's own keep no deadline.
                 if self._clock.now() > end:
                     raise httpx.ReadTimeout("the answer took too long")
             return _answer(response, b"".join(pieces))
@@ -142,7 +142,7 @@ class _Stream:
 
 
 class AsyncDriver:
-    """Performs operations in tasks of asyncio."""
+    """Driver that performs operations in asyncio tasks."""
 
     def __init__(self, http: httpx.AsyncClient, clock: Clock) -> None:
         self._http = http
@@ -267,6 +267,6 @@ def _answer(response: httpx.Response, content: bytes) -> Answer:
 
 
 def _translated(error: Exception) -> TransportError:
-    """Returns the failure without the address, whose query may hold what a caller looks for."""
+    """Returns the failure without the address, whose query may hold private values."""
     text = str(error) or type(error).__name__
     return TransportError(f"{type(error).__name__}: {text}", sent=not isinstance(error, _NEVER_SENT))
