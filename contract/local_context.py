@@ -45,7 +45,7 @@ class LocalContext(grpc.ServicerContext):
 
     def __init__(self, metadata: Iterable[tuple[str, str]], seconds: float = float("inf")) -> None:
         self.cached: CachedAnswer | None = None
-        """The answer as the answer cache keeps it."""
+        """The answer from the answer cache, if cached."""
         self._metadata = tuple(metadata)
         self._seconds = seconds
         self._began = monotonic()

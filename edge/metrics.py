@@ -1,4 +1,4 @@
-"""Metrics of an edge; docs/metrics.md says what each means to an operator."""
+"""Metrics of an edge, explained in docs/metrics.md."""
 
 from typing import Final
 

@@ -115,7 +115,7 @@ class UsageRecorder:
         self._refusals = _RefusalGroups()
         self._calls: deque[RecordedCall] = deque()
         self._counts: dict[RecordedCall, int] = {}
-        """Numbers of calls, of records that stand for several."""
+        """Number of calls of each record that stands for several."""
         self._batch: list[RecordedCall] = []
         self._sending: RecordUsageRequest | None = None
         self._anonymous_minute, self._anonymous_records = -1, 0

@@ -137,14 +137,14 @@ class LogOutput:
         self.as_json = True
         self.trace_id: Callable[[], str] | None = None
         self.version = 0
-        """Rises whenever levels, format or `trace_id` change."""
+        """Number that grows whenever levels, format or `trace_id` change."""
         self.timestamp = Clock()
         self._colour = False
         self._pid = os.getpid()
         self._is_terminal = os.isatty(descriptor)
         self._writer = LogWriter(descriptor, self._dropped)
         self.write_soon = self._writer.write_soon
-        """Takes a whole line, with its line end, that is written within 50 ms."""
+        """Queues a whole line, with its line end, to be written within 50 ms."""
 
     def set_format(self, form: str, *, colour: bool) -> None:
         """Sets one of `FORMATS`; with `colour` text on a terminal has colours."""

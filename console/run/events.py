@@ -113,7 +113,7 @@ async def events_page(
 
 
 async def watch(services: UserServices, run_id: str, seen: RunPosition) -> AsyncIterator[tuple[str, str]]:
-    """Yields updates of a run until it has ended and its outputs are readable; `seen` is what the page shows.
+    """Yields updates of a run until it has ended and its outputs are readable; `seen` is the page's position.
 
     `refresh` makes the browser fetch the page again after new events, a new segment or another status. `reload`
     follows when the run can no longer be read, as after an erasure.

@@ -43,7 +43,7 @@ _MOST_CHARACTERS: Final = 400
 _LOG = logging.getLogger(__name__)
 
 BackendAddress = tuple[str, int] | str
-"""Host and port, or a gRPC target of one backend."""
+"""Host and port of backends, or the gRPC target of a single backend."""
 
 
 class _State(NamedTuple):

@@ -214,7 +214,7 @@ class _Body:
 
     def __init__(self) -> None:
         self.members: list[tuple[str, str, str | None]] = []
-        """Name, value, and the condition under which it is there at all."""
+        """Name, value, and condition for the presence of each member."""
         self.needed: list[str] = []
         self._variables: list[str] = []
 

@@ -27,7 +27,7 @@ class AdmissionDeps(NamedTuple):
 
 
 class Call:
-    """A request and what the checks have found out about it so far."""
+    """A request with the results of the checks that it has passed."""
 
     __slots__ = (
         "address",
@@ -65,7 +65,7 @@ class Call:
         self.key_id = ""
         """The calling key's id; empty until a key is identified."""
         self.started_run_id = ""
-        """The run that the call started, or that an earlier one with the same key of idempotency did."""
+        """Id of the run that this call, or an earlier call with its idempotency key, started."""
 
     @property
     def run_id(self) -> str:

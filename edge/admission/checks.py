@@ -46,7 +46,7 @@ def match_route(call: Call) -> None:
 
 
 def parse_body(call: Call) -> Awaitable[None] | None:
-    """Parses the body on routes that take one."""
+    """Parses the body on routes with a body."""
     return _parse_body(call) if call.match.route.takes_body else None
 
 
@@ -58,7 +58,7 @@ def check_keys_served(call: Call) -> None:
 
 
 def identify_key(call: Call) -> None:
-    """Identifies the key; a 401 never says what was wrong."""
+    """Identifies the key; a 401 never tells which credential was wrong."""
     key = _identified(call)
     if key is None:
         raise Refusal("unauthorized")
@@ -114,7 +114,7 @@ def _rate_limited(window: RateWindow) -> Refusal:
 
 
 def check_scope(call: Call) -> None:
-    """Compares the route's scope with those of the key."""
+    """Compares the route's scope with the key's scopes."""
     route = call.match.route
     if route.access == ACCESS_SCOPE and route.scope not in call.key.scopes:
         raise Refusal("forbidden", "The key lacks the scope that this route requires.")

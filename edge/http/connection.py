@@ -75,7 +75,7 @@ class Connection(BoundedConnection, web.RequestHandler):
         self.on_lost: Callable[[], object] | None = None
         """Called when the connection ends while a request is being served."""
         self.on_ended: Callable[[], object] | None = None
-        """Called when the caller has ended its side while a request is being served; it may read the answer."""
+        """Called when the caller stops sending while a request is being served; it may still read the answer."""
         self.ended = False
         """True once the caller sends no more."""
         self.closing = False
@@ -392,7 +392,7 @@ class Connection(BoundedConnection, web.RequestHandler):
             self._lingering.set_result(None)
 
     def abort(self) -> None:
-        """Resets the connection, so that the caller cannot take what it received for complete."""
+        """Resets the connection, so that the caller cannot take a partial answer for a whole one."""
         if self.transport is not None:
             self._aborted = self._aborted or not self.transport.is_closing()
             self.transport.abort()

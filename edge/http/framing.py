@@ -86,11 +86,11 @@ class RequestFraming:
         self._parse = parse
         self.part = Part.HEAD
         self.has_rest = False
-        """True while input waits for its turn."""
+        """True while input waits for the request ahead of it to begin."""
         self._rest, self._at = b"", 0
         self._head = b""
         self._begun = False
-        """True once the parser has some of the head."""
+        """True once the parser has a part of the head."""
         self._blank = 0
         self._method = ""
         self._left = 0

@@ -82,7 +82,7 @@ class ClientConnection(Protocol):
         """Waits until the caller has read enough; raises as `write`, also where the caller reads too slowly."""
 
     def abort(self) -> None:
-        """Resets the connection, so that the caller cannot take what it received for complete."""
+        """Resets the connection, so that the caller cannot take a partial answer for a whole one."""
 
 
 _REQUEST_ID: Final = istr("X-Request-Id")

@@ -83,10 +83,10 @@ class Answer:
         self.media_type = media_type
         self.headers = headers
         self.lines = ""
-        """Further header lines as they are sent, each with its end."""
+        """Further header lines, each with its line end."""
         self.keep_alive = True
         self.whole = False
-        """True once all of it was written although sending it goes on, as while a download's stream ends."""
+        """True once the whole answer was written, even if `send` still runs, as while a download's stream ends."""
 
     def head(self, request: HttpRequest, length: int | None) -> bytes:
         """Returns the status line and every header, and decides whether the connection is kept.

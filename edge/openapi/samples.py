@@ -121,7 +121,7 @@ BODIES: Final[Mapping[str, Any]] = MappingProxyType(
 
 
 def example_of(field: str) -> Any:
-    """Returns an example value of the fields of a name, which mean the same in every message."""
+    """Returns the example value of fields with this name, in whatever message."""
     return _VALUES[field]
 
 

@@ -49,9 +49,9 @@ class RunChangesFollower:
     def __init__(self, channel: Channel, settings: EdgeSettings, clock: Callable[[], int]) -> None:
         self.long_polls = LongPolls(settings, clock, self._want)
         self.following = False
-        """True while every change wakes its held calls; otherwise they must poll."""
+        """True while every change wakes the run's held calls; otherwise held calls must poll."""
         self.latest_runs = LatestRuns(monotonic)
-        """Runs that were read while it follows."""
+        """Runs that were read while changes are followed."""
         self._heard_at = 0.0
         self._channel = channel
         self._settings = settings

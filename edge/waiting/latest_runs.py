@@ -1,4 +1,4 @@
-"""Cache of runs as they were read last, so that callers that wait for the same run share reads.
+"""Cache of runs as they were read last, so that callers that wait for one run share reads.
 
 Five thousand callers that wait ask again 167 times a second. Their runs are kept here and compared with the backend
 every few seconds, because comparing 590 runs a second costs less than 167 reads (`python -m benchmarks.waiting`).

@@ -31,9 +31,9 @@ class LongPoll:
         self.ended = False
         """True once the edge is about to stop."""
         self.lost = False
-        """The caller has gone, or sends no more."""
+        """True once the caller has disconnected, or sends no more."""
         self.refusal: Refusal | None = None
-        """Why the key may not call any more."""
+        """The refusal of a key that lost access."""
         self.on_refused: Callable[[], None] | None = None
         self._long_polls = long_polls
         self._woken = False

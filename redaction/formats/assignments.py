@@ -37,7 +37,7 @@ class Assignments:
     """Finder of the values of one file; a value's label is its key, with the enclosing key or section."""
 
     def __init__(self, *, quotes: bool) -> None:
-        # Whether the format's strings are quoted.
+        # True for formats with quoted strings.
         self._quotes = quotes
         self._section = ""
         # An open list of TOML that continues in the next lines: the number of open brackets, and its label.

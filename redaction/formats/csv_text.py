@@ -82,12 +82,12 @@ class _Table:
         self._sweep = sweep
         # Number of cells of a row; 0 if rows of any length have labels.
         self._width = layout.columns if among_text else 0
-        # How much of the text that was left is known to be inside one quoted cell.
+        # Length of the remaining text that is known to be inside one quoted cell.
         self._inside = 0
         self._names: list[str] = []
         self._named = False
         self._column = 0
-        # In a table of fields the columns of their names and values, and the name in the open row.
+        # In a table of fields: the columns of names and of values, and the name in the open row.
         self._stating = self._stated = -1
         self._field = ""
 
@@ -109,7 +109,7 @@ class _Table:
         return "".join(done), ""
 
     def _found(self, text: str) -> Iterator[tuple[list[tuple[str, str]], int]]:
-        """Yields the cells of a text with what ends them, and where the last one ends."""
+        """Yields cells of a text with their ends, as (cell, end) pairs, and the position after the last pair."""
         if len(text) <= _AT_ONCE:
             # One call for all cells takes a third of the time of a call for each.
             found = self._cell.findall(text)
@@ -122,7 +122,7 @@ class _Table:
             yield found[:-1] if found[-1] == ("", "") else found, end
 
     def _complete(self, found: list[tuple[str, str]], text: str, end: int) -> int:
-        """Returns how many of some cells of a text up to `end` are complete: not its last, nor what a quote opens."""
+        """Returns the number of complete cells up to `end`, without the text's last cell and an unclosed quoted one."""
         complete = len(found) - (end == len(text))
         for index in range(len(found) - 1, -1, -1):
             cell = found[index][0]

@@ -42,7 +42,7 @@ TYPES: Final = {
 }
 """Entity type of each class of the model, without mail addresses and URLs, which the rules find."""
 
-# Of at most 512 tokens; the model finds most, and is fastest, in short pieces.
+# Tokens of a piece: the model reads at most 512, but finds most, and is fastest, in short pieces.
 _PIECE_TOKENS: Final = 62
 _BATCH_PIECES: Final = 4
 _WORD: Final = re.compile(r"\w+(?:['\u2019.\-]\w+)*")

@@ -159,7 +159,7 @@ def _is_spoken_person(text: str) -> bool:
 
 
 _CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
-    # Of python-stdnum, by country.
+    # Checks of python-stdnum, by country.
     "au.abn": abn.is_valid,
     "au.acn": acn.is_valid,
     "au.tfn": tfn.is_valid,
@@ -180,7 +180,7 @@ _CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
     "pt.nif": portuguese_nif.is_valid,
     "se.personnummer": personnummer.is_valid,
     "th.pin": pin.is_valid,
-    # Of other numbers.
+    # Checks of other numbers.
     "base58check": checksums.base58check,
     "bech32": checksums.bech32,
     "dea": checksums.dea,
@@ -198,12 +198,12 @@ _CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
     "7_to_12_digits": _has_digits(7, 12),
     "8_to_20_digits": _has_digits(8, 20),
     "10_to_17_digits": _has_digits(10, 17),
-    # Of names.
+    # Checks of names.
     "account_name": persons.is_account,
     "chat_name": persons.is_name,
     "person_name": persons.may_be_person,
     "spoken_person": _is_spoken_person,
-    # Of secrets.
+    # Checks of secrets.
     "base64": is_base64,
     "key": is_key,
     "password": is_password,

@@ -64,7 +64,7 @@ class Rule:
     # Returns the start of the value for a match that begins at a position; the position itself if no value.
     widen: Callable[[str, int], int] | None = None
     opening: str = ""
-    # Whether every value has a digit.
+    # True if every value has a digit.
     numeric: bool = True
     # Returns whether a span is a value in some countries, which the document or the policy names.
     regional: Callable[[str, int, int, Collection[str]], bool] | None = None

@@ -35,7 +35,7 @@ _DOMAIN_AHEAD: Final = (
 _ESCAPE: Final = re.compile(
     r"\\\\{0,3}(?:u\{0{0,4}(?P<braced>[0-9A-Fa-f]{1,6})\}|u{1,2}(?P<four>[0-9A-Fa-f]{4})|U(?P<eight>000[0-9A-Fa-f]{5})"
     r"|x\{0{0,4}(?P<perl>[0-9A-Fa-f]{1,6})\}|x(?P<two>[0-9A-Fa-f]{2})|(?P<octal>100|05[5-7])"
-    # Of CSS and SQL, of RTF, and by the name of the character.
+    # Escapes of CSS and SQL, of RTF, and by the name of the character.
     r"|0{0,4}(?P<short>40|2[Ee])(?:(?![0-9A-Fa-f]) ?|(?<=00..))|'(?P<rtf>40|2[Ee])|N\{(?P<name>[A-Z][A-Z -]{1,40})\}"
     r"|(?P<mark>[!-&(-/:-@\[\]-`{-~]))"
     r"|&(?:#(?P<decimal>[0-9]{1,7})|#[xX](?P<hexadecimal>[0-9A-Fa-f]{1,6})|(?P<entity>[A-Za-z][A-Za-z0-9]{1,31})(?=;));?"

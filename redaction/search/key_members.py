@@ -42,7 +42,7 @@ class _Object(Generic[_Item]):
     """An open object, with the values that are private if it turns out to be a key."""
 
     held: list[_Item] = field(default_factory=list)
-    # Whether the object belongs to a private member of the outer object.
+    # True if the object belongs to a private member of the outer object.
     inside: bool = False
     is_key: bool = False
     key: str = ""

@@ -42,7 +42,7 @@ def search_for(pattern: str) -> Search:
 
 
 def patterns_in(patterns: Sequence[str], of: int = 1) -> Callable[[bytes], Collection[int]]:
-    """Compiles patterns to a function that returns the indices of those found in a Latin-1 text with a line break.
+    """Compiles patterns to a function that returns the indices of patterns found in a Latin-1 text with a line break.
 
     The function reads the text once for any number of patterns. It returns all indices if its memory is insufficient;
     `of` is the number of such functions that share the memory.
@@ -67,7 +67,7 @@ def patterns_in(patterns: Sequence[str], of: int = 1) -> Callable[[bytes], Colle
 
 
 def matching_patterns(patterns: Sequence[str]) -> Callable[[bytes], Sequence[int]]:
-    """Compiles patterns to a function that returns the indices of those that match the whole of a Latin-1 text."""
+    """Compiles patterns to a function that returns the indices of patterns that match a whole Latin-1 text."""
     together = re2.Set.FullMatchSet(_OPTIONS)
     for pattern in patterns:
         together.Add(pattern.encode("latin-1"))

@@ -31,7 +31,7 @@ _exponent: Final = search_for("[0-9.][eE][-+]?[0-9]")
 
 
 def normalised(text: str) -> str:
-    """Returns the text as rules read it: the same length, in Latin-1.
+    """Returns a text in the Latin-1 form that rules read, with unchanged length.
 
     Digits, dashes, spaces, quotes and look-alikes of ASCII letters become ASCII; every other character beyond Latin-1
     becomes "ÿ". Letters that stand for a digit in a group of digits become the digit.

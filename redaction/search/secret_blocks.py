@@ -35,7 +35,7 @@ _MARK: Final = re.compile(
     r"|MI[0-9A-Za-z+/]{2,6}AAKC|MI[0-9A-Za-z+/]{2,8}BADANBgkqhkiG9w0BAQEF"
     r"|MI[0-9A-Za-z+/]{1,8}AMB[MA]GByqGSM49|M[CE][0-9A-Za-z+/]{1,4}AQAwBQYDK2"
     r"|M[HI][0-9A-Za-z+/]{1,5}(?:CAQEE|AgEBB[DE])"
-    # Of minisign and signify.
+    # Keys of minisign and signify.
     r"|RW(?:RTY0Iy|QAAEIy|RCS[w-z])[0-9A-Za-z+/]{80}))"
 )
 # Finds at least every mark, without lookaround, which RE2 lacks.

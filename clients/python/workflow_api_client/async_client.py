@@ -100,7 +100,7 @@ class AsyncWorkflows:
         self._driver = driver
 
     def list(self, q: str | None = None) -> AsyncIterator[records.Workflow]:
-        """Yields the active workflows by name; with `q` those whose name begins with it."""
+        """Yields the active workflows by name; with `q` only names that begin with this text."""
         listing = items(self._core, records.ListWorkflowsResponse, routes.LIST_WORKFLOWS, {"q": q})
         return self._driver.iterate(listing)
 

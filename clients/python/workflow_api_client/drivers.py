@@ -39,7 +39,7 @@ class SyncDriver:
         self._deadline = bound(http)
 
     def run(self, steps: Steps[T]) -> T:
-        """Returns what an operation returns."""
+        """Performs an operation; returns its result."""
         performed = self._perform(steps)
         try:
             while True:
@@ -49,7 +49,7 @@ class SyncDriver:
             return result
 
     def iterate(self, steps: Steps[Any]) -> Generator[Any, None, None]:
-        """Yields what an operation emits."""
+        """Performs an operation; yields the items that it emits."""
         with contextlib.closing(self._perform(steps)) as performed:
             yield from performed
 
@@ -149,7 +149,7 @@ class AsyncDriver:
         self._clock = clock
 
     async def run(self, steps: Steps[T]) -> T:
-        """Returns what an operation returns."""
+        """Performs an operation; returns its result."""
         results: list[T] = []
         async with contextlib.aclosing(self._perform(steps, results)) as performed:
             async for _ in performed:
@@ -157,7 +157,7 @@ class AsyncDriver:
         return results[0]
 
     async def iterate(self, steps: Steps[Any]) -> AsyncGenerator[Any, None]:
-        """Yields what an operation emits."""
+        """Performs an operation; yields the items that it emits."""
         async with contextlib.aclosing(self._perform(steps, [])) as performed:
             async for item in performed:
                 yield item

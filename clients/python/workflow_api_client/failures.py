@@ -76,7 +76,7 @@ class TimedOutError(WorkflowApiError, TimeoutError):
 
 
 class CorruptDownloadError(WorkflowApiError):
-    """The downloaded bytes are not those that the service listed."""
+    """The downloaded bytes differ from the digest or size that the service listed."""
 
 
 class WebhookVerificationError(WorkflowApiError):
