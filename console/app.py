@@ -1,4 +1,4 @@
-"""The console's web application, in the running event loop."""
+"""The console's aiohttp application: serves pages, sessions and errors in the running event loop."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from console.account.provider_sign_in import ProviderSignIn
 from console.account.second_factor import PASSKEYS, PASSWORD, SecondFactor
 from console.account.sign_in import Account, sign_in_address
 from console.account.sign_in_queue import SignInQueue
-from console.forms.kept_forms import Repeats, form_key
+from console.forms.kept_forms import FormRepeats, form_key
 from console.forms.multipart import has_files, read_file_form
 from console.forms.urlencoded import TOKEN, Form, check_sender, read_form
 from console.http.connections import ConsoleConnection, ConsoleServer
@@ -56,7 +56,7 @@ class _RequestState:
     request_id: str
     visitor: Visitor = _NOBODY
     reason: str = ""
-    """The code of a refusal."""
+    """Error code of a refusal."""
     span: PageSpan | None = None
 
 
@@ -91,7 +91,7 @@ class Console:
             OwnPasskeys(*shared),
             Preferences(settings, self._sessions, self._responses),
         )
-        self._repeats = Repeats()
+        self._repeats = FormRepeats()
         self._ended = EndedSessions(settings, self._sessions, self._responses)
         self._streams = EventStreams(settings)
         self._downloads = Downloads(settings.stall_seconds)
@@ -118,11 +118,11 @@ class Console:
 
     @property
     def connections(self) -> list[ConsoleConnection]:
-        """The connections that browsers have open."""
+        """Open connections of browsers."""
         return [] if self._server is None else self._server.connections
 
     def measured(self) -> list[Family]:
-        """Returns its current metrics, and the counters of all consoles in this process; safe in any thread."""
+        """Returns the console's gauges and the counters of its process; callable from any thread."""
         return [
             instrumentation.REQUESTS.collect(),
             instrumentation.CONNECTIONS.with_value(len(self.connections)),
@@ -135,7 +135,7 @@ class Console:
         parts = {type(part): part for part in self._parts}
         handler: _Handler
         for route in ROUTES:
-            handler = partial(route.handler, parts[route.of])
+            handler = partial(route.handler, parts[route.owner])
             if route.needs is not Needs.NOTHING:
                 handler = self._for_visitors(handler, route.needs)
             _add(app, route, handler)
@@ -144,7 +144,7 @@ class Console:
         return app
 
     def _for_visitors(self, handler: _VisitorHandler, needs: Needs, page: Page | None = None) -> _Handler:
-        """Returns a handler, of a page where one is given, for visitors who have come as far as it needs."""
+        """Returns a handler that answers visitors at the needed stage of signing in, and sends others to sign in."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             state = request[_STATE]
@@ -168,7 +168,7 @@ class Console:
         if request.method not in {"GET", "HEAD"}:
             raise web.HTTPUnauthorized
         if request.headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}:
-            # A link on another site: the browser sends the session's cookie only to requests from our own pages.
+            # After a link on another site the browser withholds the session's cookie until our own page leads on.
             return self._responses.view(request, visitor, View("continue.html"))
         return self._responses.redirect(visitor, Redirect(sign_in_address(request.raw_path)))
 
@@ -208,7 +208,7 @@ class Console:
         return self._ended.view(request, visitor, result)
 
     async def _session_lasts(self, request: web.Request, visitor: Visitor, services: NewServices) -> bool:
-        """Returns whether the session still exists and allows the same."""
+        """Returns whether the session still exists, with unchanged permissions."""
         try:
             now = await self._sessions.visitor(request, services)
         except Refusal:
@@ -224,7 +224,7 @@ class Console:
 
     @web.middleware
     async def _middleware(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
-        """Handles a request and counts it; raises nothing but a cancellation."""
+        """Handles and counts a request; raises nothing but a cancellation."""
         state = request[_STATE] = _RequestState(request_id_from(request.headers.getall("X-Request-Id", [])))
         began = perf_counter()
         if self._tracing is not None and request.path != HEALTH and not request.path.startswith(STATIC):
@@ -263,7 +263,7 @@ class Console:
             return self._responses.failure(request, state.visitor, web.HTTPInternalServerError(), state.request_id)
 
     async def _find_visitor(self, request: web.Request, state: _RequestState) -> None:
-        """Finds out who asked for what does not exist, so that they stay within the frame of the pages."""
+        """Identifies the visitor of an unknown path, so that the error page has their navigation."""
         if state.visitor is _NOBODY:
             with suppress(Refusal):
                 state.visitor = await self._sessions.visitor(request, partial(self._services, state.request_id))
@@ -275,7 +275,7 @@ class Console:
         if state is not None:
             response.headers["X-Request-Id"] = state.request_id
             if state.span is not None:
-                # Of a download or of live updates, which may go on for hours.
+                # Ends the write of a download or of live updates, which may go on for hours.
                 state.span.end(response.status, state.reason)
 
 

@@ -1,4 +1,4 @@
-"""Records decisions, and pages the swept material that a reviewer sees."""
+"""Decisions on approvals, and excerpts of the redacted material that reviewers see."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ from workflow_api.v1.reviews_pb2 import ReviewFile, ReviewMaterial, ReviewStep, 
 from workflow_api.v1.runs_pb2 import DecideApprovalRequest, DecideApprovalResponse
 
 DECISIONS: Final = {"approve": True, "reject": False}
-"""Values that a form sends, and whether each approves."""
+"""Values of the decision field of a form, and whether each approves."""
 
 _EMPTY: Final = frozenset({"", "{}"})
 _CELL_CHARS: Final = 300
@@ -20,7 +20,7 @@ _CELL_CHARS: Final = 300
 async def decide(
     services: UserServices, approval_id: str, decision: str, comment: str
 ) -> DecideApprovalResponse | None:
-    """Records one of `DECISIONS`; returns None where the approval is not pending any more.
+    """Records one of `DECISIONS`; returns None where the approval is no longer pending.
 
     Raises:
         Refusal: as `UserServices.call`, for any other reason.
@@ -36,13 +36,13 @@ async def decide(
 
 
 class MaterialPart(NamedTuple):
-    """A value, a file or an input: a text, a table, or a note in their place.
+    """Part of an approval's material: a value, a file or an input, as a text, a table, or a note in their place.
 
     Attributes:
-        section: The step or the inputs that it belongs to.
-        name: Its heading; empty for a note about the section.
-        about: Its media type and size.
-        cut: Whether there is more of it than the backend prepared.
+        section: The step that the part belongs to, or the inputs.
+        name: Heading; empty for a note about the section.
+        about: Media type and size.
+        cut: Whether the backend prepared only the beginning.
     """
 
     section: str
@@ -64,9 +64,9 @@ class PartLimits(NamedTuple):
 
 
 class PartExcerpt(NamedTuple):
-    """Excerpt of a part that a page shows, from a character or a row on.
+    """Excerpt of a part, from a character or a row on.
 
-    `following` is where the rest of it begins, if there is any.
+    `following` is the character or row where the rest begins; None at the end.
     """
 
     number: int
@@ -87,7 +87,7 @@ def parts_of(material: ReviewMaterial) -> list[MaterialPart]:
 
 
 def page_of(parts: Sequence[MaterialPart], first: int, limits: PartLimits) -> tuple[Sequence[PartExcerpt], int | None]:
-    """Returns excerpts of the parts from number `first` on that fill a page, and the number of the next, if any."""
+    """Returns excerpts that fill a page, from part number `first` on, and the number of the next part, if any."""
     end = first + limits.parts
     shown = [excerpt(number, part, 0, limits) for number, part in enumerate(parts[first:end], first)]
     return shown, end if end < len(parts) else None

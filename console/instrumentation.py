@@ -21,7 +21,7 @@ LIVE_UPDATES: Final = Gauge("console_live_updates", "Open streams of live update
 
 
 class ConsoleRequestLog:
-    """Writes the lines of one console, those of `health` checks sampled."""
+    """Writes the request lines of one console; lines of `health` checks are sampled."""
 
     def __init__(self, health: str) -> None:
         self._health = health
@@ -30,7 +30,7 @@ class ConsoleRequestLog:
     def add(
         self, request: web.Request, request_id: str, began: float, response: web.StreamResponse | None, reason: str
     ) -> None:
-        """Writes the line of a request that began at `began` by `perf_counter`; without a response it had none."""
+        """Writes the line of a request that began at `began` by `perf_counter`; `response` is None if none was sent."""
         if not CONSOLE_REQUEST.enabled():
             return
         status = 0 if response is None else response.status
@@ -54,7 +54,7 @@ class ConsoleRequestLog:
 
 
 class PageSpan:
-    """The present span of a request's task until it ends; a trace begins with it, whatever the browser sent."""
+    """Span of a request, current in its task until `end`; always the root of a trace, whatever the browser sent."""
 
     def __init__(self, tracing: "Tracing", request: web.Request, request_id: str) -> None:
         self._tracing = tracing
@@ -67,7 +67,7 @@ class PageSpan:
         tracing.stay_within(self._span)
 
     def end(self, status: int | None, reason: str) -> None:
-        """Ends it, once, with the status of the answer and the code of a refusal; what follows has no span."""
+        """Ends the span, once, with the status of the answer and the code of a refusal."""
         if self._ended:
             return
         self._ended = True
@@ -88,7 +88,7 @@ def route_of(request: web.Request) -> str:
 
 
 def _length(response: web.StreamResponse | None) -> int:
-    """Returns the bytes of a response's body, as far as they are known."""
+    """Returns the number of bytes of a response's body; 0 where unknown."""
     if isinstance(response, web.Response) and isinstance(response.body, bytes | bytearray):
         return len(response.body)
     return 0 if response is None else response.body_length

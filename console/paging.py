@@ -1,4 +1,4 @@
-"""Pages of lists: those of the services, read to their end, and rows of a list that a page shows at once."""
+"""Paging: reads all pages of a service's list, and cuts a list into the rows of one page."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
 class Rows(NamedTuple, Generic[T]):
-    """Rows of a list from number `first` on; `earlier` and `later` are where the pages beside it begin, if any."""
+    """Rows of a list from number `first` on; `earlier` and `later` are the first rows of the adjacent pages."""
 
     items: Sequence[T]
     first: int
@@ -25,7 +25,7 @@ class Rows(NamedTuple, Generic[T]):
 
 
 def rows_from(items: Sequence[T], asked: str, size: int) -> Rows[T]:
-    """Returns at most `size` rows from the number that is asked for, counted from 0, else the first."""
+    """Returns at most `size` rows from the number in `asked`, counted from 0; by default from the first."""
     first = row_number(asked)
     first = first if first < len(items) else 0
     end = first + size
@@ -39,12 +39,12 @@ def rows_from(items: Sequence[T], asked: str, size: int) -> Rows[T]:
 
 
 def row_number(asked: str) -> int:
-    """Returns a number of a query, 0 where it is none."""
+    """Returns a row number from the query; 0 where the text is no number."""
     return int(asked) if _NUMBER.fullmatch(asked) else 0
 
 
 async def all_items(services: UserServices, rpc: str, request: Message) -> list[Any]:
-    """Returns the items of all pages of a list, from the page that the request asks for.
+    """Returns the items of all pages of a list, from the request's page on.
 
     Raises:
         Refusal: as `UserServices.call`.

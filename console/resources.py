@@ -1,4 +1,4 @@
-"""Resources of workflows on pages: kinds, one version of a resource, and the context that its page shows."""
+"""Resources of workflows: their kinds, a version of a resource, and the context of its page."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from workflow_api.v1.definitions_pb2 import DefinitionUse, ListDefinitionUsesReq
 from workflow_api.v1.workflows_pb2 import GetResourceRequest, ListResourcesRequest, Resource, ResourceDefinition
 
 PAGE: Final = 1_000
-"""Resources of a kind that one call reads."""
+"""Resources of a kind in one call."""
 
 _TESTS: Final = {"passed": Badge("passed", "good"), "failed": Badge("failed", "bad")}
 
@@ -24,7 +24,7 @@ _VERSIONS: Final = 5
 
 
 class ResourceKind(NamedTuple):
-    """A kind of resource: its number, what several are called, and what it is as a definition."""
+    """A kind of resource: its enum value, plural noun, and kind of definition."""
 
     number: workflows_pb2.ResourceKind.ValueType
     plural: str
@@ -32,7 +32,7 @@ class ResourceKind(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The address of its list."""
+        """Path of the kind's list."""
         return self.definition.path
 
 
@@ -49,11 +49,11 @@ GRAPHS: Final = ResourceKind(workflows_pb2.RESOURCE_KIND_KNOWLEDGE_GRAPH, "Knowl
 
 
 class MissingError(Exception):
-    """There is no such resource, or no such version of it; the message is for a person."""
+    """Raised for a missing resource or version; the message is for people."""
 
 
 class ResourceVersion(NamedTuple):
-    """One version of a resource: its kind, its answer, its definition and its address."""
+    """A version of a resource: kind, the service's answer, definition as a mapping, and address."""
 
     kind: ResourceKind
     answer: ResourceDefinition
@@ -73,10 +73,10 @@ async def all_resources(visit: Visit, kind: ResourceKind) -> list[Resource]:
 
 
 async def requested_version(visit: Visit, kind: ResourceKind) -> ResourceVersion:
-    """Returns the resource of the address, at the version of the query or its newest.
+    """Returns the resource that the path names, at the version that the query names, by default the newest.
 
     Raises:
-        MissingError: there is none.
+        MissingError: the resource or the version does not exist.
     """
     asked = visit.query.get("version", "")
     version = version_of(asked)
@@ -103,7 +103,7 @@ def test_badge(outcome: str) -> Badge:
 
 
 async def details_of(visit: Visit, shown: ResourceVersion) -> dict[str, Any]:
-    """Returns the context of `resources/parts.html`, of which a refresh takes over nothing that is read here."""
+    """Returns the context of `resources/parts.html`; a refresh reads nothing for it, because it is not live."""
     resource, kind = shown.answer.resource, shown.kind.definition
     manifest, found, uses = (Manifest(), VersionList([], ""), []) if visit.refresh else await _read(visit, shown)
     return {

@@ -1,4 +1,4 @@
-"""HTTP responses for views, redirects and refusals."""
+"""Builds HTTP responses from views, redirects, refusals and errors."""
 
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
@@ -34,12 +34,12 @@ _MESSAGES: Final[Mapping[int, str]] = {
     500: "Something went wrong here. Give your administrator the request id below.",
 }
 
-# Set by console.js on the requests with which an open page brings itself up to date.
+# Header that console.js sends when it refreshes an open page.
 REFRESH: Final = "X-Refresh"
 
 
 class NavigationEntry(NamedTuple):
-    """An entry of the navigation."""
+    """An entry of the navigation: path, label, and whether the page is in its section."""
 
     path: str
     label: str
@@ -55,11 +55,10 @@ class Responses:
         self._roles_of = {page.path: page.roles for page in pages if page.method == "GET"}
 
     def view(self, request: web.Request, visitor: Visitor, view: View, said: str = "") -> web.Response:
-        """Returns a page; a visitor without a secret gets one with it, and a pending notice is shown and cleared.
+        """Returns a page; gives a visitor without a secret a new one, and shows and clears a pending notice.
 
-        A refresh of an open page leaves the notice: its script takes over the live elements only, and may ask between
-        a redirect and the page that the visitor is led to. So does HEAD, whose answer nobody sees. What is `said` is
-        shown in place of a notice.
+        A refresh and HEAD leave the notice: a refresh replaces the live elements only, and may come between a redirect
+        and its target. The text `said` is shown in place of a notice.
         """
         response = web.Response(status=view.status, content_type="text/html", charset="utf-8")
         if not visitor.secret:
@@ -84,7 +83,7 @@ class Responses:
         """Returns a redirect to another page of the console.
 
         Raises:
-            ValueError: it would lead elsewhere.
+            ValueError: the target is not on this console.
         """
         if not is_own_path(redirect.to):
             raise ValueError(f"a redirect to {redirect.to!r} would leave the console")
@@ -112,7 +111,7 @@ class Responses:
     ) -> web.Response:
         """Returns the page of a request that the console itself refused."""
         text = error.text or ""
-        # aiohttp's default text is only the name of the status.
+        # aiohttp's default text is just the name of the status.
         message = _MESSAGES.get(error.status, text) if text == f"{error.status}: {error.reason}" else text
         response = self._refused(request, visitor, error.status, request_id, message=message)
         if "Allow" in error.headers:
@@ -148,7 +147,7 @@ class Responses:
 
 
 def is_own_path(path: str) -> bool:
-    """Returns whether a redirect to that path stays on this console.
+    """Returns whether a redirect to a path stays on this console.
 
     Browsers treat a backslash as a slash, and ignore tabs and line ends.
     """

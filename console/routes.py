@@ -1,7 +1,7 @@
-"""Every route of the console: its method and path, what answers it, and what it needs of who asks.
+"""Table of the console's routes: method, path, handler, and the required roles or stage of signing in.
 
-Pages are for people who have signed in and have one of the roles; each POST is a form with its token. The other routes
-are for visitors, or for people in the middle of signing in.
+Pages are for people who have signed in with one of the page's roles; each POST is a form with a token. Visitor routes
+are for people who have not signed in, or are in the middle of signing in.
 """
 
 from collections.abc import Awaitable, Callable
@@ -56,41 +56,42 @@ HEALTH: Final = "/healthz"
 
 
 class Needs(IntEnum):
-    """Stages of signing in that a page asks for; each includes the ones before it."""
+    """Stages of signing in that a route may require; each stage includes the ones before it."""
 
     NOTHING = 0
     """Cookies are not read."""
     VISITOR = 1
     SESSION = 2
-    """A session, also of somebody who has a temporary password."""
+    """A session, even with a temporary password."""
     OWN_PASSWORD = 3
-    """Also of somebody who must add a passkey first."""
+    """A session with a password of the person's own; a required passkey may still be missing."""
     SIGNED_IN = 4
 
 
 class VisitorRoute(NamedTuple):
-    """A route that is no page: a method of an object of class `of`, and what it needs. It reads its form itself.
+    """A route that is no page: a method of an object of class `owner`, and the required stage of signing in.
 
-    Where it needs nothing, it takes the request alone; else also the visitor, and what makes services.
+    The handler reads its form itself. It takes the request, and unless `needs` is `NOTHING` also the visitor and a
+    function that makes services.
     """
 
     method: str
     path: str
     needs: Needs
-    of: type
+    owner: type
     handler: Callable[..., Awaitable[web.StreamResponse]]
 
 
 class Health:
-    """The health check."""
+    """Health check of the process."""
 
     async def answer(self, _: web.Request) -> web.Response:
-        """Returns that the process answers."""
+        """Returns the text `ok`."""
         return web.Response(text="ok")
 
 
 def _of_definition(kind: DefinitionKind, readers: frozenset[Role.ValueType] = ONLOOKERS) -> tuple[Page, ...]:
-    """Returns the pages below the page of a definition, the same for every kind; `readers` see its versions."""
+    """Returns the pages below a definition's page, alike for every kind; `readers` are the roles that see versions."""
 
     def handled(
         handler: Callable[[DefinitionKind, Visit], Awaitable[PageResult]],

@@ -1,4 +1,4 @@
-"""Identifies visitors by their cookies; sessions are stored in the backend."""
+"""Identifies visitors by cookies, and sets the console's cookies; sessions are stored in the backend."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -21,10 +21,10 @@ from workflow_api.v1.sessions_pb2 import GetSessionRequest
 from workflow_api.v1.users_pb2 import User
 
 NewServices = Callable[[str], UserServices]
-"""Creates the services of one request for an actor, who is named in the audit."""
+"""Creates the services of one request for an actor, whom the audit names."""
 
 CONSOLE: Final = "console"
-"""The actor of calls that no user makes."""
+"""Actor of calls that no user makes."""
 
 SIGN_OUT: Final = "/sign-out"
 
@@ -39,7 +39,7 @@ _MOST_OWNERS: Final = 1_000
 _NO_SESSION: Final = frozenset({"unauthorized", "invalid_request"})
 
 PERSON: Final = "user:"
-"""Prefix of the actor of a person who has signed in; the name follows."""
+"""Prefix of a signed-in person's actor; the name follows."""
 
 _PACKAGE: Final = "/workflow_api.v1."
 _LONG_SECONDS: Final = {
@@ -47,7 +47,7 @@ _LONG_SECONDS: Final = {
     "RunsService/ResumeRun": 300.0,
     "WorkflowsService/ApplyManifests": 90.0,
 }
-"""Calls that take longer than others: they expand or copy large files, or resolve the packages of an environment."""
+"""Longer deadlines of calls that expand or copy large files, or resolve the packages of an environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Visitor:
     """The sender of a request.
 
     Attributes:
-        secret: A value known only to their browser and this console: the session's token, before the sign-in a random
-            value for form tokens, empty before the first page.
+        secret: A value known only to the visitor's browser and this console: the session's token, before the sign-in
+            a random value for form tokens, empty before the first page.
         user: The user who has signed in, if any.
     """
 
@@ -65,7 +65,7 @@ class Visitor:
 
     @property
     def actor(self) -> str:
-        """The actor that the audit names."""
+        """Actor that the audit names."""
         return CONSOLE if self.user is None else f"{PERSON}{self.user.name}"
 
 
@@ -81,7 +81,7 @@ class Sessions:
         self._session, self._visitor, self._notice, self._zone, self._attempt, self._pending, self._form = (
             f"{prefix}{name}" for name in names
         )
-        # Names of the people whose sessions this process saw lately, by the digests of their tokens.
+        # Names of people with recent sessions in this process, by the digests of their tokens.
         self._owners: OrderedDict[bytes, str] = OrderedDict()
 
     async def visitor(self, request: web.Request, services: NewServices) -> Visitor:
@@ -103,17 +103,17 @@ class Sessions:
         return Visitor(self._cookie(request, self._visitor))
 
     def ended(self, request: web.Request) -> tuple[Visitor, str] | None:
-        """Returns the visitor of the session that has ended in this browser, and whose it was; None if unknown."""
+        """Returns the visitor of the browser's ended session, and the name of its user; None if unknown."""
         token = self._cookie(request, self._session)
         name = self._owners.get(_digest(token), "") if token else ""
         return (Visitor(token), name) if name else None
 
     def keep_form(self, response: web.StreamResponse, name: str, seconds: int) -> None:
-        """Keeps the name of a form that waits for a sign-in."""
+        """Sets the cookie that names a form waiting for a sign-in."""
         self._set(response, self._form, name, seconds=seconds)
 
     def kept_form(self, request: web.Request) -> str:
-        """Returns the name of the form that waits for a sign-in; empty where none does."""
+        """Returns the name of the form that waits for a sign-in; empty without one."""
         return self._cookie(request, self._form)
 
     def forget_form(self, response: web.StreamResponse) -> None:
@@ -150,11 +150,11 @@ class Sessions:
         self._delete(response, self._notice)
 
     def begin_attempt(self, response: web.StreamResponse, value: str) -> None:
-        """Keeps a sign-in with the identity provider, whose site sends the browser back here."""
+        """Sets the cookie of a sign-in with the identity provider, for the browser's return from the provider."""
         self._set(response, self._attempt, value, seconds=_ATTEMPT_SECONDS, same_site="Lax")
 
     def attempt(self, request: web.Request) -> str:
-        """Returns the sign-in with the identity provider that was begun in this browser; empty where none was."""
+        """Returns the sign-in with the identity provider that this browser began; empty without one."""
         return self._cookie(request, self._attempt, _MAX_COOKIE_CHARS)
 
     def end_attempt(self, response: web.StreamResponse) -> None:
@@ -162,22 +162,22 @@ class Sessions:
         self._delete(response, self._attempt)
 
     def keep_id_token(self, response: web.StreamResponse, token: str) -> None:
-        """Keeps the ID token of a new session for its end, if there is one as short as a cookie has to be."""
+        """Keeps the ID token of a new session for the sign-out at the provider, if short enough for a cookie."""
         if 0 < len(token) <= _MAX_COOKIE_CHARS:
             self._set(response, self._at_provider, token, path=SIGN_OUT)
         else:
             self._delete(response, self._at_provider, SIGN_OUT)
 
     def id_token(self, request: web.Request) -> str:
-        """Returns the ID token of the session that ends; empty where it was not kept."""
+        """Returns the kept ID token of the session; empty without one."""
         return self._cookie(request, self._at_provider, _MAX_COOKIE_CHARS)
 
     def begin_pending(self, response: web.StreamResponse, token: str) -> None:
-        """Keeps a sign-in whose password was right, until a passkey follows."""
+        """Sets the cookie of a sign-in whose password was right, for the passkey that follows."""
         self._set(response, self._pending, token, seconds=_PENDING_SECONDS)
 
     def pending(self, request: web.Request) -> str:
-        """Returns the token of the sign-in that waits for a passkey; empty where none does."""
+        """Returns the token of the sign-in that waits for a passkey; empty without one."""
         return self._cookie(request, self._pending)
 
     def end_pending(self, response: web.StreamResponse) -> None:
@@ -185,8 +185,8 @@ class Sessions:
         self._delete(response, self._pending)
 
     def zone(self, request: web.Request) -> str:
-        """Returns the time zone that was chosen in this browser; UTC where none was."""
-        # A slash is no character of a cookie's value.
+        """Returns the time zone chosen in this browser; by default UTC."""
+        # Slashes are encoded, because cookie values may not hold them.
         name = self._cookie(request, self._zone).replace(".", "/")
         return name if name in zone_names() else UTC_NAME
 
@@ -202,7 +202,7 @@ class Sessions:
             self._owners.popitem(last=False)
 
     def _cookie(self, request: web.Request, name: str, longest: int = _MAX_SECRET_CHARS) -> str:
-        """Returns a cookie's value; empty where it is longer, or not ASCII, which no cookie of the console is."""
+        """Returns a cookie's value; empty if longer than `longest` or not ASCII."""
         value = request.cookies.get(name, "")
         return value if len(value) <= longest and value.isascii() else ""
 

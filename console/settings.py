@@ -10,11 +10,11 @@ class ConsoleSettings:
     Attributes:
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, which `Console.port` names.
-        https: Whether browsers reach it over https; its cookies are then sent over https only.
+        https: Whether browsers reach the console over https; its cookies are then sent over https only.
         client_address: How a browser's address is determined, for limits and the audit: `peer`, `load_balancer` or
             `header:<Name>`.
-        hosts: Host names without port by which browsers reach it; empty for the address that a connection came to.
-        api_url: Where callers reach the HTTP API, for the lines that a new key is shown with.
+        hosts: Host names without port of the console; empty allows the address that a connection came to.
+        api_url: Address of the HTTP API for callers, used in code samples.
         connections: Most connections at once.
         address_connections: Most connections at once of one address, where `client_address` is `peer`.
         backend_seconds: Longest wait for an answer of the backend, and for the next message of a stream.
@@ -23,7 +23,7 @@ class ConsoleSettings:
         body_seconds: Longest time for a whole form.
         stall_seconds: Longest time in which a browser may read nothing of a response.
         drain_seconds: How long requests under way may continue while the console stops.
-        form_bytes: Largest form.
+        form_bytes: Most bytes of a form without files.
         streams: Most live updates at once.
         session_streams: Most live updates at once of one session.
         stream_check_seconds: Interval of checks that the session of live updates still exists.

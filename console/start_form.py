@@ -1,4 +1,4 @@
-"""Form that starts a run: a field for each declared parameter, its uploaded files, and the values of an earlier run."""
+"""Fields of the form that starts a run: declared parameters, uploaded files, and values of an earlier run."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from workflow_api.v1.runs_pb2 import Run
 from workflow_api.v1.uploads_pb2 import GetUploadRequest, RemoveUploadedFileRequest, Upload, UploadedFile
 
 PREFIX: Final = "p."
-"""Before the names of parameters in the form, which has fields of its own."""
+"""Prefix of parameters' fields, which tells them from the form's own fields."""
 
 _LONG: Final = 200
 _SHOWN: Final = 60
@@ -29,7 +29,7 @@ _UPLOADED: Final = "upload://"
 ERASED: Final = "The data of this run is erased, so there are no inputs to start it with again."
 
 FOLDER: Final = "uploads"
-"""The parameter of files that stand in for none."""
+"""Parameter name of uploaded files that belong to no declared parameter."""
 
 _GONE: Final = "The files are gone, as they wait for an hour: choose them again."
 
@@ -38,12 +38,12 @@ class StartField(NamedTuple):
     """A field of the form.
 
     Attributes:
-        name: Of the parameter.
-        kind: How it is typed in: `text`, `area`, `json`, `number`, `date`, `choice` or `s3_prefix`.
-        value: The text of the field.
+        name: Name of the parameter.
+        kind: Kind of input: `text`, `area`, `json`, `number`, `date`, `choice` or `s3_prefix`.
+        value: Text of the field.
         options: Values and labels of a choice.
-        step: Of a number.
-        excerpt: Of JSON that cannot be read, the line with the error and a mark below its place.
+        step: The `step` attribute of a number input.
+        excerpt: For invalid JSON, the line with the error and a mark below its place.
     """
 
     name: str
@@ -62,7 +62,7 @@ class StartField(NamedTuple):
 
 
 class JsonPlaceError(ValueError):
-    """JSON that cannot be read: the message has line and column, `excerpt` shows the place."""
+    """Raised for invalid JSON: the message has line and column, `excerpt` shows the place."""
 
     def __init__(self, message: str, excerpt: str) -> None:
         super().__init__(message)
@@ -77,15 +77,15 @@ def start_fields(
 
 
 def initial_texts(declared: Sequence[Declared], values: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the texts of fields that stand for these values; parameters without one are empty."""
+    """Returns the fields' texts for these values; empty for parameters without a value."""
     texts = {each["name"]: _text(each, values[each["name"]]) for each in declared if each["name"] in values}
     return {name: text for name, text in texts.items() if text or values[name] is not None}
 
 
 def carried_texts(shown: Sequence[Declared], chosen: Sequence[Declared], typed: Mapping[str, str]) -> dict[str, str]:
-    """Returns what was typed as texts of another version's fields, where that has a parameter of the name.
+    """Returns typed texts for the fields of another version, for parameters that both versions have.
 
-    A text stays as it is where the field is of the same kind, or where it stands for no value.
+    A text stays unchanged if both fields are of one kind, or if the text is not valid.
     """
     before = {each["name"]: each for each in shown}
     texts: dict[str, str] = {}
@@ -101,7 +101,7 @@ def carried_texts(shown: Sequence[Declared], chosen: Sequence[Declared], typed: 
 
 
 def json_of(declared: Sequence[Declared], typed: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Returns the parameters as JSON, and the problems of texts that stand for no value; an empty text is not sent.
+    """Returns the parameters as JSON, without empty texts, and the problems of invalid texts.
 
     Numbers and JSON keep their spelling, so that no digit is lost.
     """
@@ -122,12 +122,12 @@ def read_json(text: str) -> None:
     """Reads JSON only to check it.
 
     Raises:
-        JsonPlaceError: it is none.
+        JsonPlaceError: the text is not valid JSON.
     """
     try:
         json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        # As the line of the error is counted: other marks that end a line may stand within a string.
+        # Split at LF only, as the JSON error counts lines: other line ends may occur within a string.
         line = text.split("\n")[error.lineno - 1]
         start = max(0, error.colno - 1 - _SHOWN // 2)
         excerpt = f"{line[start : start + _SHOWN]}\n{' ' * (error.colno - 1 - start)}^"
@@ -138,7 +138,7 @@ def read_json(text: str) -> None:
 
 
 def parameter_texts(run: Run, declared: Sequence[Declared]) -> dict[str, str]:
-    """Returns the texts of fields that stand for the run's parameters; uploaded files are the run's alone."""
+    """Returns the fields' texts for the run's parameters, without uploaded files, which belong to the run."""
     texts = initial_texts(declared, json.loads(run.parameters or "{}"))
     return {name: text for name, text in texts.items() if not text.startswith(_UPLOADED)}
 
@@ -155,14 +155,14 @@ def other_texts(run: Run) -> dict[str, str]:
 
 
 def other_version(run: Run, shown: int, active: int) -> tuple[int, str] | None:
-    """Returns the version that the form offers in place of the shown one, and which it is."""
+    """Returns the number and description of the version that the form offers in place of the shown one."""
     if shown != run.summary.version:
         return run.summary.version, "that of the run"
     return None if shown == active else (active, "the active one")
 
 
 def has_policy(run: Run) -> bool:
-    """Returns whether personal data was swept or counted in the run."""
+    """Returns whether the run's policy redacts or counts personal data."""
     return run.HasField("pii_policy") and run.pii_policy.mode != PII_MODE_OFF
 
 
@@ -179,7 +179,7 @@ class ChosenFiles(NamedTuple):
     """Files by parameter, and problems by parameter.
 
     Attributes:
-        taken: An upload that the form named and that waits no more: for too long, or because a run has taken it.
+        taken: An upload that the form named and that is gone: expired, or taken by a run.
     """
 
     upload_id: str
@@ -189,7 +189,7 @@ class ChosenFiles(NamedTuple):
 
     @property
     def with_expiry_problem(self) -> "ChosenFiles":
-        """The chosen files, with a problem where the upload has expired."""
+        """Returns the chosen files, with a problem where the upload has expired."""
         return self._replace(problems={FOLDER: _GONE, **self.problems}) if self.taken else self
 
 
@@ -197,7 +197,7 @@ NO_FILES: Final = ChosenFiles("", {}, {})
 
 
 async def chosen_files(visit: Visit) -> ChosenFiles:
-    """Returns the files of the upload that the form names, and why others were not taken."""
+    """Returns the files of the upload that the form names, and the reasons for refused files."""
     problems = {name.removeprefix(FILES_PREFIX): problem for name, problem in visit.refused_files.items()}
     upload_id = visit.sent(UPLOAD_FIELD)
     if not upload_id:
@@ -233,7 +233,7 @@ def _refuse_constant(name: str) -> None:
 
 def _json(declared: Declared, text: str) -> str:
     if declared.get("enum") is not None or declared["type"] == "boolean":
-        # Choices are sent as their JSON.
+        # Choices are sent as JSON.
         read_json(text)
         return text
     if declared["type"] in _NUMBERS:
@@ -261,7 +261,7 @@ def _field(declared: Declared, value: str, error: str) -> StartField:
     numeric = declared["type"] in _NUMBERS
     return StartField(
         name=declared["name"],
-        # A line of text would lose the line breaks of a value.
+        # A one-line input would lose the line breaks of a value.
         kind="area" if _kind(declared) == "text" and "\n" in value else _kind(declared),
         required=bool(declared.get("required")) and declared.get("default") is None,
         value=value,

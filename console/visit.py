@@ -1,4 +1,4 @@
-"""A request of a user who has signed in, and the results of a page."""
+"""Types of page handlers: `Visit`, the request of a signed-in user, and the results of a page."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,12 +28,12 @@ class UserServices(Protocol):
         """Returns the answer of a unary RPC, named as `KeysService/ListKeys`.
 
         Raises:
-            Refusal: as the service refused; 502 where it cannot be reached.
+            Refusal: as the service refused; 502 where the backend cannot be reached.
         """
         ...
 
     def stream(self, rpc: str, request: Message, seconds: float) -> Messages:
-        """Returns the messages of a streaming RPC; closing it ends the RPC.
+        """Returns the messages of a streaming RPC; closing the iterator ends the RPC.
 
         `seconds` bounds the wait for each message. Raises as `call` does.
         """
@@ -63,8 +63,8 @@ class Visit:
         path: Values of the names in braces in the page's path, decoded.
         query: The first value of each query parameter.
         form: All values of each field of the submitted form, whose token has been checked.
-        refused_files: Why files of the form were not taken, by the names of their fields.
-        refresh: Whether an open page brings itself up to date: only elements with data-live are taken over.
+        refused_files: Reasons for refused files of the form, by field.
+        refresh: Whether an open page refreshes itself, which replaces only elements with `data-live`.
         try_call: Dry run of calls of the API.
     """
 
@@ -89,9 +89,9 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A template below `templates/`, which extends `page.html`, and its context.
+    """A page to render: a template below `templates/`, which extends `page.html`, and its context.
 
-    `once` says that it shows what exists nowhere else, such as a new secret: its form is not handled again.
+    `once` marks a page that alone shows a new secret, so that its form is never handled again.
     """
 
     template: str
@@ -133,9 +133,9 @@ class Parts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileDownload:
-    """Bytes for the browser, which saves them, or shows them in a page where `inline` says so.
+    """A file for the browser, which saves it or, with `inline`, shows it in a page.
 
-    `length` is None where it is not known before the end.
+    `length` is None if unknown before the end.
     """
 
     parts: Parts

@@ -1,4 +1,4 @@
-"""Addresses that calls come from: read from text, and grouped into the networks that limits are counted by."""
+"""Parses source addresses of calls, and groups them into the networks by which limits count."""
 
 import re
 from functools import lru_cache
@@ -32,7 +32,7 @@ def plain_address(text: str) -> str:
 
 
 def network_of(text: str) -> str:
-    """Returns the network that limits are counted by: an IPv4 address, an IPv6 /64, or text that is no address."""
+    """Returns the network by which limits count: an IPv4 address, an IPv6 /64, or the text if it is no address."""
     address = parse_address(text)
     if address is None:
         return text
@@ -43,7 +43,7 @@ def viewer_header(client_address: str) -> str | None:
     """Returns the header that the setting `client_address` names; None for `peer` and `load_balancer`.
 
     Raises:
-        ValueError: it is none of the three, with what is allowed.
+        ValueError: the setting is neither of these nor `header:<Name>`; the message says what is allowed.
     """
     if client_address in {"peer", "load_balancer"}:
         return None
@@ -56,7 +56,7 @@ def viewer_header(client_address: str) -> str | None:
 def _parse(text: str) -> IPv4Address | IPv6Address | None:
     bare, zone, _ = text.partition("%")
     try:
-        # Only an address of IPv6 may have a zone.
+        # Only IPv6 addresses may have a zone.
         return IPv6Address(bare) if zone else ip_address(bare)
     except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""The bounds that the protos state for a field, as checks, and the words in which a violation is reported."""
+"""Checks of the bounds that the protos state for fields, with the words that report a violation."""
 
 import re
 from collections.abc import Iterable
@@ -34,14 +34,14 @@ class TextBounds:
         self.allowed = _text_in_words(rules)
 
     def violation(self, text: str) -> str | None:
-        """Returns what is wrong with a string, or None."""
+        """Returns the problem of a string, or None."""
         if "\0" in text:
             return NO_NUL
         return None if self.accepts(text) else f"must be {self.allowed}"
 
 
 class _Counts:
-    """Least and greatest value of an integer, and the only ones that it may have."""
+    """Least, greatest and allowed values of an integer."""
 
     def __init__(self, rules: FieldRules) -> None:
         self._least = rules.minimum if rules.HasField("minimum") else None
@@ -66,17 +66,17 @@ class NumberBounds(_Counts):
         self.allowed = _number_in_words(rules, "an integer")
 
     def violation(self, number: int) -> str | None:
-        """Returns what is wrong with an integer, or None."""
+        """Returns the problem of an integer, or None."""
         return None if self.accepts(number) else f"must be {self.allowed}"
 
     def carried(self, number: int) -> int:
-        """Returns the number that the wire carries for it: the nearest its type has."""
+        """Returns the nearest number that the field's type can carry."""
         least, most = self._range
         return min(max(number, least), most)
 
 
 class DurationBounds:
-    """Bounds of a length of time, which is a whole number of its unit."""
+    """Bounds of a duration, in whole units."""
 
     def __init__(self, rules: FieldRules) -> None:
         self._unit = rules.unit
@@ -86,31 +86,31 @@ class DurationBounds:
         self._message = f"must be {words} {unit}" if rules.choices else f"must be {words}"
 
     def violation(self, duration: Duration) -> str | None:
-        """Returns what is wrong with a length of time, or None."""
+        """Returns the problem of a duration, or None."""
         count = count_of(duration, self._unit)
         return None if count is not None and self._counts.accepts(count) else self._message
 
 
 class ItemBounds:
-    """The most entries of a repeated field or pairs of a map."""
+    """Bound on the entries of a repeated field or the pairs of a map."""
 
     def __init__(self, rules: FieldRules, noun: str) -> None:
         self._most = rules.max_items
         self._noun = noun
 
     def violation(self, count: int) -> str | None:
-        """Returns what is wrong with a number of entries, or None."""
+        """Returns the problem of a number of entries, or None."""
         return None if count <= self._most else f"must have at most {self._most:,} {self._noun}, not {count:,}"
 
 
 class SizeBounds:
-    """The most bytes that the messages of a repeated field take together."""
+    """Bound on the bytes of all messages of a repeated field together."""
 
     def __init__(self, rules: FieldRules) -> None:
         self.most = rules.max_bytes
 
     def violation(self, messages: Iterable[Message]) -> str | None:
-        """Returns what is wrong with the size of messages, or None."""
+        """Returns the problem of the messages' size, or None."""
         size = sum(message.ByteSize() for message in messages)
         return None if size <= self.most else f"must have at most {self.most:,} bytes together; these have {size:,}"
 
@@ -130,7 +130,7 @@ def require_bounds(field: FieldDescriptor, rules: FieldRules) -> None:
     elif field.is_repeated:
         bounded = False
     elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
-        # JSON text is bounded by the body, and a cursor by the header lines; the backend proves that it issued it.
+        # The body bounds JSON text, and the header lines bound a cursor, whose signature the backend verifies.
         is_cursor = rules.violation == ErrorReason.ERROR_REASON_INVALID_CURSOR
         bounded = rules.raw_json or is_cursor or rules.HasField("max_length")
     else:

@@ -1,4 +1,4 @@
-"""Calls of keys, grouped as they are sent and kept.
+"""Groups of recorded calls by key, the form in which usage records are sent and stored.
 
 A message for each call would take four times the processor time: the lists of a group are filled by loops that are not
 Python's. (`python -m benchmarks`: GET /me)
@@ -13,7 +13,7 @@ from contract.times import milliseconds_of
 from workflow_api.v1.usage_pb2 import CallGroup, CallKind, UsageRecord
 
 GROUP_MS: Final = 10_000
-"""Length of the time that a group has calls of; the hour, by which they are counted, is a multiple of it."""
+"""Time span of a group's calls; hours, by which calls are counted, are multiples of the span."""
 
 NOT_MEASURED: Final = -1
 
@@ -28,9 +28,9 @@ NO_COUNTS: Final[Mapping[RecordedCall, int]] = MappingProxyType({})
 
 
 def group_calls(calls: Iterable[RecordedCall], counts: Mapping[RecordedCall, int] = NO_COUNTS) -> Iterator[CallGroup]:
-    """Yields calls in groups, of each key in the order of their time.
+    """Yields calls in groups; the calls of a key are in the order of time.
 
-    `counts` has those that stand for several calls, with their number.
+    `counts` has the number of calls for each record that stands for several.
     """
     grouped: defaultdict[tuple[str, int], list[RecordedCall]] = defaultdict(list)
     for call in calls:

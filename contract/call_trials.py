@@ -1,4 +1,4 @@
-"""Trials of calls that nobody makes: what the checks that admit calls would say to them."""
+"""Types of dry runs of admission: a hypothetical call, and the outcome of each check."""
 
 from enum import Enum, auto
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from contract.refusals import Refusal
 
 
 class CheckName(Enum):
-    """A check that every call passes (contract 5.1)."""
+    """Names of the admission checks, in their order (contract 5.1)."""
 
     BODY_SIZE = auto()
     PREFLIGHT = auto()
@@ -22,7 +22,7 @@ class CheckName(Enum):
 
 
 class TrialCall(NamedTuple):
-    """A call that might be made: its method, its path, where it comes from and when, in milliseconds."""
+    """A hypothetical call: method, path, source address and time in milliseconds since the epoch."""
 
     method: str
     path: str

@@ -1,4 +1,4 @@
-"""Bounds on the connections of a server: how long callers keep it waiting, how many they are, what is kept for them."""
+"""Bounds on a server's connections: their number, the bytes kept for them, and the time that callers take."""
 
 import asyncio
 import logging
@@ -8,11 +8,11 @@ from enum import Enum, auto
 from time import monotonic
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-# Where a limit is reached, somewhat more is freed than necessary, so that connections are not sorted each time.
+# At a limit somewhat more is freed than necessary, so that connections are not sorted each time.
 _SLACK: Final = 0.05
-# Any connection may hold these, so that small requests succeed while others hold large ones.
+# Bytes that any connection may hold, so that small requests succeed while others hold large ones.
 _ALWAYS_ALLOWED_BYTES: Final = 16_384
-# Callers that have kept the server waiting for less do not lose what they hold.
+# Callers that have kept the server waiting for less do not lose their bytes.
 _GRACE_SECONDS: Final = 1.0
 _PERIOD_SECONDS: Final = 1.0
 
@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class WaitKind(Enum):
-    """Kinds of waits of a connection for its caller."""
+    """Events for which a connection waits on its caller."""
 
     NOTHING = auto()
     """A request is being served."""
@@ -49,7 +49,7 @@ class Timeouts(NamedTuple):
 
 
 class BoundedConnection:
-    """Base of every connection, of the API and of the console: what it waits for, and since when."""
+    """Base of the connections of the API and of the console; records the wait for the caller and its start."""
 
     wait_kind = WaitKind.NOTHING
     waiting_since = 0.0
@@ -67,7 +67,7 @@ class BoundedConnection:
 
     @contextmanager
     def waiting(self, wait_kind: WaitKind) -> Iterator[None]:
-        """Counts the time inside as the caller's."""
+        """Counts the time inside the context as the caller's."""
         self.wait_for(wait_kind)
         try:
             yield
@@ -79,7 +79,7 @@ class BoundedConnection:
         raise NotImplementedError
 
     def evict_if_overdue(self, now: float, timeouts: Timeouts) -> None:
-        """Ends the connection if its caller has exceeded the bound on that kind of wait."""
+        """Ends the connection if its caller has exceeded the bound on the present kind of wait."""
         if self.waiting_since and now - self.waiting_since > timeouts.seconds(self.wait_kind):
             self.evict()
 
@@ -106,7 +106,7 @@ W = TypeVar("W", bound=Waiting)
 
 
 class ConnectionLimiter(Generic[C]):
-    """At most `limit` connections; a new one replaces those that have kept the server waiting longest.
+    """Limiter to `limit` connections; a new one replaces those that have kept the server waiting longest.
 
     A connection whose request is being served is never evicted.
     """
@@ -118,9 +118,9 @@ class ConnectionLimiter(Generic[C]):
         """Number of connections that were evicted or refused so far."""
 
     def admit(self, newcomer: C) -> bool:
-        """Admits a connection and evicts others for it; if all others are being served, evicts it instead.
+        """Admits a connection and evicts others for it; if all others are being served, evicts the newcomer.
 
-        Returns whether it was admitted.
+        Returns whether the newcomer was admitted.
         """
         excess = len(self.connections) + 1 - self.limit
         if excess > 0:
@@ -148,10 +148,10 @@ def longest_waiting(connections: Iterable[W]) -> list[W]:
 
 
 class Holder(Waiting, Protocol):
-    """A connection that bytes are kept for."""
+    """A connection for which bytes are kept."""
 
     reserved_bytes: int
-    """Number of those bytes."""
+    """Number of bytes kept."""
 
     def stop_waiting(self) -> None:
         """Ends the wait for the caller; a request under way may still be answered."""
@@ -162,7 +162,7 @@ H = TypeVar("H", bound=Holder)
 
 
 class BufferLimiter(Generic[H]):
-    """At most `limit` bytes; when it is reached, those that have kept the server waiting longest lose theirs."""
+    """Limiter to `limit` bytes; at the limit the connections that kept the server waiting longest lose theirs."""
 
     def __init__(self, limit: int, connections: Collection[H], clock: Callable[[], float]) -> None:
         """Takes the limit, a live view of the connections, and the loop's clock."""
@@ -202,7 +202,7 @@ async def watch_connections(
 ) -> None:
     """Evicts overdue connections and logs how many were evicted, until cancelled.
 
-    `evicted` returns how many the limits of the server have evicted so far; a line is logged when it has doubled.
+    `evicted` returns the number of connections evicted at limits so far; a line is logged when the number has doubled.
     """
     logged = 0
     while True:

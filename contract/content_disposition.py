@@ -1,4 +1,4 @@
-"""The header that names the file of a download."""
+"""The `Content-Disposition` header, which names the file of a download."""
 
 import re
 from typing import Final

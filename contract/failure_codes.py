@@ -1,4 +1,4 @@
-"""The codes that say why a run failed."""
+"""Failure codes of runs."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Fields and enums as the protos state them: names in JSON, spellings of values, defaults and choices."""
+"""Fields and enums of the protos: names in JSON, spellings of values, defaults and choices."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -90,7 +90,7 @@ def is_enum_list(descriptor: FieldDescriptor) -> bool:
 
 
 def is_links(message: Descriptor) -> bool:
-    """Returns whether a message consists of links alone, which the edge writes whatever the backend sent."""
+    """Returns whether a message consists of links alone, which the edge writes itself."""
     return bool(message.fields) and all(rules_of(descriptor).link for descriptor in message.fields)
 
 
@@ -149,7 +149,7 @@ def given_or_default_duration(request: Message, name: str) -> Duration:
 
 @cache
 def default_value(field: FieldDescriptor) -> int:
-    """Returns the number that stands for an absent field; of a length of time, in its unit."""
+    """Returns the number that stands for an absent field; of a duration, in the field's unit."""
     rules = rules_of(field)
     if not rules.HasField("default_value"):
         raise ValueError(f"{field.full_name} states no default")

@@ -1,4 +1,4 @@
-"""Ids: the forms by which text of a caller is known to be one, and the ids of requests (contract 4.1)."""
+"""Patterns of ids, and the ids of HTTP requests (contract 4.1)."""
 
 import re
 from collections.abc import Sequence
@@ -7,15 +7,15 @@ from secrets import token_hex
 from typing import Final
 
 ANY_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-"""Any id, also that of a request that its caller chose (contract 4.1)."""
+"""Any id, including an `X-Request-Id` that the caller chose (contract 4.1)."""
 
 RUN_ID: Final = re.compile(r"run_[0-9a-z]{26}")
 """Id of a run (contract 2.6)."""
 KEY_ID: Final = re.compile(r"ak_[A-Za-z0-9]{6,64}")
-"""The id of an API key, which is what comes before the dot of the key itself."""
+"""The id of an API key: the part before the dot of the key itself."""
 
 
-# An id must only be unique: a random prefix of the process and a counter cost no system call per request.
+# Ids must only be unique: a random prefix of the process and a counter cost no system call per request.
 _PROCESS: Final = token_hex(10)
 _NUMBERS: Final = count(1)
 

@@ -1,4 +1,4 @@
-"""The context and the answer of a call that is made without gRPC, in the same process."""
+"""gRPC context and cached answer of a call within one process."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ Encoded = tuple[int, bytes, Iterable[tuple[str, str]]]
 
 
 class CachedAnswer:
-    """A message that nobody may change, with its encoded form once the edge has made it."""
+    """An immutable message, with its encoded form once the edge has made it."""
 
     __slots__ = ("encoded", "message")
 
@@ -29,23 +29,23 @@ class RefusedCall(Protocol):
     """An error that a servicer refused a call with."""
 
     def to_refusal(self) -> Refusal:
-        """Returns it as callers in this process get it."""
+        """Returns the error as callers in this process get it."""
         ...
 
     def to_status(self) -> Status:
-        """Returns it as the wire has it."""
+        """Returns the error as gRPC sends it."""
         ...
 
 
 class LocalContext(grpc.ServicerContext):
-    """Keeps what a servicer sets, and notifies it when the caller no longer waits."""
+    """Context that keeps a servicer's status and trailers, and notifies the servicer when the caller stops waiting."""
 
     error: RefusedCall | None
-    """Refusal of the servicer: it crosses as itself, and only the wire makes a status of it."""
+    """The servicer's error, which callers in this process get without a gRPC status."""
 
     def __init__(self, metadata: Iterable[tuple[str, str]], seconds: float = float("inf")) -> None:
         self.cached: CachedAnswer | None = None
-        """The answer as the answer cache keeps it."""
+        """The answer from the answer cache, if cached."""
         self._metadata = tuple(metadata)
         self._seconds = seconds
         self._began = monotonic()
@@ -58,7 +58,7 @@ class LocalContext(grpc.ServicerContext):
         self._lock = threading.Lock()
 
     def refusal(self) -> Refusal | None:
-        """Returns what the servicer refused with, `runtime_error` where it says nothing of our making; else None."""
+        """Returns the servicer's refusal, `runtime_error` for a foreign status; None where the call succeeded."""
         if self.error is not None:
             try:
                 return self.error.to_refusal()
@@ -112,7 +112,7 @@ class LocalContext(grpc.ServicerContext):
         return was_active
 
     def add_callback(self, callback: Callable[[], None]) -> bool:
-        """Registers a callback for the end of the call; returns False if it has ended already."""
+        """Registers a callback for the end of the call; returns False if the call has ended already."""
         with self._lock:
             if self._active:
                 self._callbacks.append(callback)
@@ -155,4 +155,4 @@ class LocalContext(grpc.ServicerContext):
 
 
 class AbortError(Exception):
-    """Ends a servicer's method that aborted; the context holds why."""
+    """Raised to end a servicer's method that aborted; the context holds the status."""

@@ -1,4 +1,4 @@
-"""The names of the gRPC metadata that a caller sends and of the trailer that a refusal comes with."""
+"""Names of the gRPC metadata of callers and of the trailer of refusals."""
 
 import string
 from typing import Final
@@ -23,7 +23,7 @@ _VERBATIM: Final = "".join(sorted(set(string.punctuation) - {"%"})) + " "
 
 
 def encode_actor(actor: str) -> str:
-    """Returns an actor as ASCII, which gRPC requires: `%` and what is not printable ASCII as percent-encoded UTF-8."""
+    """Returns an actor as the ASCII that gRPC requires: `%` and all but printable ASCII are percent-encoded UTF-8."""
     return quote(actor, safe=_VERBATIM)
 
 

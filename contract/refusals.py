@@ -1,4 +1,4 @@
-"""Refusals: the error reasons as the options of `ErrorReason` state them, and answers with the error envelope."""
+"""Refusals: the rules of error reasons, from the options of `ErrorReason`, and the exception `Refusal`."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +21,7 @@ _PREFIX: Final = "ERROR_REASON_"
 
 M = TypeVar("M", ErrorInfo, RetryInfo, BadRequest, PreconditionFailure)
 
-# Headers that belong to a code whoever raises it. (contract 5.5)
+# Headers of every answer with a code (contract 5.5).
 _HEADERS_OF_CODE: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {"unauthorized": MappingProxyType({"WWW-Authenticate": "Bearer"})}
 )
@@ -36,7 +36,7 @@ class ErrorRule:
         code: The value of `error.code` in JSON.
         http_status: Status of the JSON answer.
         grpc_code: Number of the google.rpc.Code.
-        message: For a person, where the raiser gives none.
+        message: Text for people, where the raiser gives none.
         retry_after: Seconds of `Retry-After` where the raiser gives none; 0 for no such header.
         problem_list: Whether `error.details` is the list of problems.
         details: The members of `error.details`.
@@ -113,7 +113,7 @@ class Refusal(Exception):  # noqa: N818 - a refusal is an answer of the contract
 
 
 class NoAnswer(Refusal):
-    """`runtime_unreachable` because no backend answered a call; the channel logs it, once until one does."""
+    """`runtime_unreachable` because no backend answered a call; the channel logs it once until one answers."""
 
     def __init__(self) -> None:
         super().__init__("runtime_unreachable")
@@ -192,7 +192,7 @@ def _content_range(code: str, metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def refusal_from_trailer(trailer: object) -> Refusal:
-    """Returns the refusal in a trailer of services, a google.rpc.Status; `runtime_error` when it is none of ours."""
+    """Returns the refusal in a trailer with a google.rpc.Status; `runtime_error` for a foreign status."""
     if isinstance(trailer, bytes):
         with suppress(DecodeError):
             return refusal_from_status(Status.FromString(trailer))

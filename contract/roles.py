@@ -1,6 +1,6 @@
-"""Roles of people and the RPCs that each may call: one table, which the backend enforces and the console hides by.
+"""Roles of people and the RPCs that each may call: one table for the backend, which enforces it, and the console.
 
-What is not in the table, nobody may call who has signed in to a console; what a row does not name, its role may not.
+RPCs that are not in the table are closed to everybody who signs in to a console.
 """
 
 from collections.abc import Mapping
@@ -10,33 +10,33 @@ from typing import Final, NamedTuple
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, ROLE_OPERATOR, ROLE_VIEWER, Role, User
 
 
-class Within(Enum):
-    """Kinds of limits that keep an RPC within the workflows of an approver who decides for chosen ones."""
+class WorkflowLimit(Enum):
+    """Limits of an RPC for an approver of chosen workflows."""
 
     NOTHING_TO_LIMIT = auto()
-    """It shows nothing of any workflow."""
+    """The RPC shows nothing of any workflow."""
 
     RUN = auto()
-    """The request's `run_id` must be of one of them."""
+    """The request's `run_id` must be of a chosen workflow."""
 
     APPROVAL = auto()
-    """The request's `approval_id` must be of a run of one of them."""
+    """The request's `approval_id` must be of a run of a chosen workflow."""
 
     WORKFLOW = auto()
-    """The request's `workflow_id`, or `workflow`, must be one of them."""
+    """The request's `workflow_id`, or `workflow`, must be a chosen one."""
 
     LIST = auto()
-    """The service lists and counts these alone."""
+    """The service lists and counts chosen workflows alone."""
 
     REFUSED = auto()
-    """It shows more than these, and is refused."""
+    """The RPC shows more than chosen workflows, and is refused."""
 
 
 class AccessRule(NamedTuple):
-    """Access of people to an RPC."""
+    """The roles that may call an RPC, and its limit for approvers of chosen workflows."""
 
     roles: frozenset[Role.ValueType]
-    within: Within = Within.REFUSED
+    workflow_limit: WorkflowLimit = WorkflowLimit.REFUSED
 
 
 ROLE_NAMES: Final[Mapping[Role.ValueType, str]] = {
@@ -57,12 +57,12 @@ _LOOKING: Final = ADMINISTRATORS | {ROLE_OPERATOR, ROLE_VIEWER}
 _ADMINISTERED: Final = AccessRule(ADMINISTRATORS)
 _OPERATED: Final = AccessRule(_OPERATING)
 _LOOKED_AT: Final = AccessRule(_LOOKING)
-_OF_RUN: Final = AccessRule(EVERYBODY, Within.RUN)
-_LISTED: Final = AccessRule(EVERYBODY, Within.LIST)
-_OF_WORKFLOW: Final = AccessRule(EVERYBODY, Within.WORKFLOW)
-_OWN: Final = AccessRule(EVERYBODY, Within.NOTHING_TO_LIMIT)
-_DECIDED: Final = AccessRule(_DECIDING, Within.APPROVAL)
-_INBOX: Final = AccessRule(_DECIDING, Within.LIST)
+_OF_RUN: Final = AccessRule(EVERYBODY, WorkflowLimit.RUN)
+_LISTED: Final = AccessRule(EVERYBODY, WorkflowLimit.LIST)
+_OF_WORKFLOW: Final = AccessRule(EVERYBODY, WorkflowLimit.WORKFLOW)
+_OWN: Final = AccessRule(EVERYBODY, WorkflowLimit.NOTHING_TO_LIMIT)
+_DECIDED: Final = AccessRule(_DECIDING, WorkflowLimit.APPROVAL)
+_INBOX: Final = AccessRule(_DECIDING, WorkflowLimit.LIST)
 
 _SIGNING_IN: Final = {
     "Sessions": (
@@ -216,7 +216,7 @@ RULES: Final[Mapping[str, AccessRule]] = {
 SIGNING_IN: Final = frozenset(
     f"/workflow_api.v1.{service}Service/{name}" for service, names in _SIGNING_IN.items() for name in names
 )
-"""RPCs that a console calls before anybody has signed in; it proves who it is for by a password or a session."""
+"""RPCs that a console calls before anybody has signed in, with a password or a session as proof."""
 
 
 def roles_of(rpc: str) -> frozenset[Role.ValueType]:
@@ -225,6 +225,8 @@ def roles_of(rpc: str) -> frozenset[Role.ValueType]:
 
 
 def may(user: User, rpc: str) -> bool:
-    """Returns whether a person may call an RPC, of whatever they may see, named as `RunsService/StartRun`."""
+    """Returns whether a person may call an RPC for some workflow; the RPC is named as `RunsService/StartRun`."""
     rule = RULES[f"/workflow_api.v1.{rpc}"]
-    return user.role in rule.roles and not (user.HasField("decides_for") and rule.within is Within.REFUSED)
+    return user.role in rule.roles and not (
+        user.HasField("decides_for") and rule.workflow_limit is WorkflowLimit.REFUSED
+    )

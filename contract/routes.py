@@ -83,10 +83,10 @@ METHODS: Final[Mapping[str, MethodDescriptor]] = MappingProxyType(
 
 
 BASE: Final = "/api/v1"
-"""Every route's path begins with it."""
+"""Prefix of every route's path."""
 
 HEALTH: Final = BASE + "/health"
-"""Route that whatever watches the service asks every few seconds."""
+"""Route of the health check."""
 
 _ROUTED: Final = frozenset({ACCESS_PUBLIC, ACCESS_ANY_KEY, ACCESS_SCOPE})
 _VERBS: Final = ("get", "put", "post", "delete", "patch")
@@ -96,7 +96,7 @@ _VERBS: Final = ("get", "put", "post", "delete", "patch")
 class Route:
     """One method on one path, and the RPC that it calls.
 
-    `template` is the whole path as `/api/v1/runs/{run_id}` and `path_names` what it holds in braces. `rpc` is the name
+    `template` is the whole path as `/api/v1/runs/{run_id}`, and `path_names` are its names in braces. `rpc` is the name
     on the wire as `/workflow_api.v1.RunsService/GetRun`. `errors` are the codes that the RPC itself may refuse with. A
     streaming RPC's answer is no JSON.
     """
@@ -125,7 +125,7 @@ class RouteTable:
     """Finds the route of a call.
 
     Raises:
-        ValueError: an RPC does not declare who may call it, or is routed and lacks something that a route needs.
+        ValueError: an RPC declares no access, or its route is invalid.
     """
 
     def __init__(self, methods: Mapping[str, MethodDescriptor] = METHODS) -> None:
@@ -140,7 +140,7 @@ class RouteTable:
     def match(self, http_method: str, raw_path: str) -> RouteMatch:
         """Returns the route of a method and a path as sent, without the query.
 
-        Nothing of the path is decoded, so that `%2F` never makes a segment; whoever takes the parameters decodes them.
+        Nothing of the path is decoded, so that `%2F` never makes a segment; the codec decodes the parameters.
 
         Raises:
             Refusal: `not_found`, or `method_not_allowed` with `Allow`.
@@ -167,7 +167,7 @@ class RouteTable:
 
 
 class _Node:
-    """Segments that may follow a beginning of a path."""
+    """Node of the routes' prefix tree: the segments that may follow."""
 
     def __init__(self) -> None:
         self.children: dict[str, _Node] = {}

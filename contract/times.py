@@ -1,4 +1,4 @@
-"""Times and lengths of time in messages: as milliseconds, counted in the units of the protos, and read from text."""
+"""Conversions of times and durations: messages, milliseconds, units of the protos, and ISO 8601 text."""
 
 import re
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ _MILLISECOND_NANOS: Final = 1_000_000
 
 
 def set_milliseconds(target: Timestamp | Duration, milliseconds: int) -> None:
-    """Sets a time, by its milliseconds since the epoch, or a time span.
+    """Sets a time, in milliseconds since the epoch, or a duration in milliseconds.
 
     Setting a field of a message in place takes a third of the time that copying a message into it takes.
     """
@@ -58,32 +58,32 @@ def set_milliseconds(target: Timestamp | Duration, milliseconds: int) -> None:
 
 
 def milliseconds_of(time: Timestamp | Duration) -> int:
-    """Returns a time, in milliseconds since the epoch, or a time span, rounded down to whole milliseconds."""
+    """Returns a time, in milliseconds since the epoch, or a duration, rounded down to whole milliseconds."""
     return time.seconds * 1000 + time.nanos // 1_000_000
 
 
 def to_timestamp(milliseconds: int) -> Timestamp:
-    """Returns the time that is so many milliseconds after the epoch."""
+    """Returns the time at milliseconds since the epoch."""
     timestamp = Timestamp()
     set_milliseconds(timestamp, milliseconds)
     return timestamp
 
 
 def to_duration(milliseconds: int) -> Duration:
-    """Returns a time span of so many milliseconds."""
+    """Returns a duration of milliseconds."""
     duration = Duration()
     set_milliseconds(duration, milliseconds)
     return duration
 
 
 def duration_of(count: int, unit: TimeUnit.ValueType) -> Duration:
-    """Returns the length of time of so many units."""
+    """Returns the duration of `count` units."""
     seconds, nanos = divmod(count * _LENGTHS_NS[unit], _SECOND_NS)
     return Duration(seconds=seconds, nanos=nanos)
 
 
 def count_of(duration: Duration, unit: TimeUnit.ValueType) -> int | None:
-    """Returns how many units a length of time is; None where it is not a whole number of them."""
+    """Returns the number of units of a duration; None where it is not a whole number."""
     count, rest = divmod(duration.seconds * _SECOND_NS + duration.nanos, _LENGTHS_NS[unit])
     return None if rest else count
 
@@ -94,10 +94,10 @@ def unit_name(unit: TimeUnit.ValueType) -> str:
 
 
 def parse_date_time(text: str) -> Timestamp:
-    """Returns the time that a text means; it is UTC where the text has no offset.
+    """Returns the time of an ISO 8601 text, in UTC where the text has no offset.
 
     A fraction finer than nanoseconds still lies after its millisecond. A time that its offset moves beyond the years
-    1 to 9999 becomes the first or the last second of them.
+    1 to 9999 becomes the first or the last second of these years.
 
     Raises:
         ValueError: the text is not an ISO 8601 date-time; the message completes "must be …".

@@ -1,4 +1,4 @@
-"""The release of the product, the version of the contract that it serves, and which of both work together."""
+"""Release of the product, version of the contract, and the compatibility of releases."""
 
 from typing import Final, NamedTuple
 
@@ -6,14 +6,14 @@ RELEASE: Final = "1.0.139"
 API_VERSION: Final = "2026-09-24"
 FIRST_RELEASE_WITH_API: Final = "1.0.139"
 OLDEST_COMPATIBLE_RELEASE: Final = "1.0.139"
-"""Oldest release whose parts work beside parts of this one, as during a rolling upgrade."""
+"""Oldest release whose parts work with parts of this release, as during a rolling upgrade."""
 
 LIVENESS: Final = "liveness"
-"""Name at the health service by which callers leave a backend that is stopping."""
+"""Service name of gRPC health checks that reports a stopping backend."""
 
 
 class Versions(NamedTuple):
-    """Versions of one part: the date of its contract, and its release."""
+    """Versions of one part: its contract's date and its release."""
 
     api_version: str
     release: str
@@ -26,12 +26,12 @@ OWN: Final = Versions(API_VERSION, RELEASE)
 
 
 def release_numbers(release: str) -> list[int]:
-    """Returns a release as numbers that can be compared; raises ValueError where it is none."""
+    """Returns a release as comparable numbers; raises ValueError for text that is no release."""
     return [int(number) for number in release.split(".")]
 
 
 def incompatibility(caller: Versions, backend: Versions) -> str | None:
-    """Returns why a caller of a backend, such as an edge, and the backend cannot work together; None where they can."""
+    """Returns why a caller, such as an edge, and a backend cannot work together; None where they can."""
     for part, versions in (("caller", caller), ("backend", backend)):
         try:
             old = release_numbers(versions.release) < release_numbers(OLDEST_COMPATIBLE_RELEASE)
@@ -45,11 +45,11 @@ def incompatibility(caller: Versions, backend: Versions) -> str | None:
 
 
 def liveness_of(caller: Versions) -> str:
-    """Returns the name at the health service that is served to a caller that this backend can work with."""
+    """Returns the service name by which a caller of these versions checks a backend's health."""
     return f"{LIVENESS}/{caller.api_version}/{caller.release}"
 
 
 def parse_liveness(service: str) -> Versions | None:
-    """Returns the caller that a name at the health service was made for by `liveness_of`; None for another name."""
+    """Returns the caller's versions in a service name of `liveness_of`; None for another name."""
     name, *versions = service.split("/")
     return Versions(*versions) if name == LIVENESS and len(versions) == len(Versions._fields) else None

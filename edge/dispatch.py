@@ -32,7 +32,7 @@ Encode = Callable[[Message], bytes]
 
 
 class RouteCodecs(NamedTuple):
-    """Codecs of one route; a streaming RPC's answer is no JSON and has none."""
+    """Codecs of one route; `response` is None for a streaming RPC, whose answer is no JSON."""
 
     request: RequestCodec
     response: ResponseCodec | None
@@ -59,7 +59,7 @@ def _codecs(route: Route) -> RouteCodecs:
 
 
 def answer_of(route: Route, codecs: CodecsByRpc, answered: CachedAnswer) -> Answer:
-    """Returns the HTTP answer of a route to what its service answered; its JSON is made once."""
+    """Returns the HTTP answer for a service's answer; the JSON of a cached answer is made once."""
     encoded = answered.encoded
     if encoded is not None:
         return Answer(encoded[0], encoded[1], headers=encoded[2])
@@ -75,7 +75,7 @@ def answer_of(route: Route, codecs: CodecsByRpc, answered: CachedAnswer) -> Answ
 
 
 def _started(answer: Message, encode: Encode) -> Answer:
-    """A first start names its run's address; a replay says that it is one (contract 12.1, 12.7)."""
+    """Returns 201 with the run's `Location` for a first start, and marks a replay (contract 12.1, 12.7)."""
     started = cast("StartRunResponse", answer)
     body = encode(started)
     if started.replayed:
@@ -84,9 +84,9 @@ def _started(answer: Message, encode: Encode) -> Answer:
 
 
 def _run(answer: Message, encode: Encode) -> Answer:
-    """A run carries its entity tag; a caller that has this state gets the tag alone (contract 14.15)."""
+    """Returns a run with its entity tag; to a caller that has this state, the tag alone (contract 14.15)."""
     run = cast("Run", answer)
-    # A backend of an earlier release has none.
+    # A backend of an earlier release sends no tag.
     tag = [("ETag", f'"{run.etag}"')] if run.etag else []
     return Answer(304, headers=tag) if run.not_modified else Answer(200, encode(run), headers=tag)
 
@@ -151,7 +151,7 @@ class Dispatcher:
         return answer_of(route, self._codecs, answered)
 
     def _reading(self, rpc: str, metadata: Metadata) -> Callable[[Message], Awaitable[Any]]:
-        """Returns what reads again and again for one call."""
+        """Returns the function that makes an RPC for one call, as often as the call needs."""
         channel, seconds = self._channel, self._settings.backend_seconds
 
         return lambda request: channel.unary(rpc, request, metadata, seconds)

@@ -1,4 +1,4 @@
-"""Metrics of an edge; docs/metrics.md says what each means to an operator."""
+"""Metrics of an edge, explained in docs/metrics.md."""
 
 from typing import Final
 
@@ -36,8 +36,8 @@ RATE_LIMIT_FAILURES: Final = Counter("rate_limit_failures_total", "Times that Re
 
 
 def counted() -> list[Family]:
-    """Returns what is counted where it happens; the rest an edge is asked for."""
+    """Returns the counters of this process; `Edge.measured` adds the gauges of an edge."""
     counters = (REFUSALS, MALFORMED, DOWNLOADED, RATE_LIMIT_FAILURES)
-    # A backend in the same process is not watched, and the metrics have no series.
+    # A backend in the same process is not watched, so its gauges have no series.
     watched = [gauge.with_values({}) for gauge in (BACKEND_UP, BACKEND_COMPATIBLE)]
     return [*REQUESTS.collect(), *(counter.collect() for counter in counters), *watched]

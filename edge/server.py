@@ -1,4 +1,4 @@
-"""The edge: answers HTTP requests with calls of the services."""
+"""The edge: answers HTTP requests by calls of the gRPC services."""
 
 import logging
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from edge.admission.call import AdmissionDeps, Call, address_reader
 from edge.admission.checks import PreflightAnswer, admit
 from edge.admission.key_mirror import KeyMirrorFollower
 from edge.admission.keyring import Keyring
-from edge.admission.parsing import Parsing
+from edge.admission.parsing import BodyParser
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter, RateWindow
 from edge.dispatch import Dispatcher, codecs_of
 from edge.http.listener import Listener, listening_sockets
@@ -70,7 +70,7 @@ class Edge:
             limiter=limiter or LocalRateLimiter(),
             address_of=address_reader(settings.client_address),
             body_seconds=settings.body_seconds,
-            parsing=Parsing(),
+            parsing=BodyParser(),
             clock=clock,
         )
         self._pages = Pages(settings.app_domain)
@@ -96,7 +96,7 @@ class Edge:
 
     async def stop(self) -> None:
         """Stops listening, lets calls under way end and sends the remaining usage records."""
-        # Callers that wait are answered with what there is, and go on at another edge.
+        # Held calls are answered with the present state, and go on at another edge.
         await self.changes.long_polls.end()
         if self._listener is not None and self.http is not None:
             await self.http.stop(self._listener, self._settings.drain_seconds)
@@ -106,7 +106,7 @@ class Edge:
         self._deps.parsing.close()
 
     def measured(self) -> list[Family]:
-        """Returns the metrics of this edge and the counters of all edges of the process; from any thread."""
+        """Returns the metrics of this edge and the counters of its process; callable from any thread."""
         families = metrics.counted()
         families += [metrics.KEYS_AGE.with_value(self._deps.keyring.age), *self._usage.measured()]
         families += self._deps.limiter.measured()
@@ -150,7 +150,7 @@ class Edge:
         return self._deps.keyring.refused(request.header_values("Authorization"), self._clock())
 
     def _window_of(self, call: Call) -> RateWindow:
-        """Returns the usage of the calling key; a call that was refused before it counted changes nothing of it."""
+        """Returns the usage of the calling key, without counting a call that was refused before the rate limit."""
         window, now_ms = call.window, call.now_ms
         if call.waited:
             now_ms = self._clock()
@@ -158,7 +158,7 @@ class Edge:
         return window or self._deps.limiter.usage(call.key_id, call.key.rate_limit, now_ms)
 
     def _count(self, call: Call, status: int, reason: str, seconds: float) -> None:
-        """Counts a call, and records the usage of one with a key, or of a refusal; liveness is not recorded."""
+        """Counts a call, and records its usage if it has a key or was refused; liveness is not recorded."""
         request, route = call.request, call.template
         labels = (route, request.method, status) if route else (OTHER, method_of(request.method), status)
         metrics.REQUESTS.observe(seconds, labels)

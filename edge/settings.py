@@ -16,10 +16,10 @@ class EdgeSettings:
         port: Port to listen on; 0 takes a free one, which `Edge.port` names.
         app_domain: The deployment's domain, for the machine-readable description; `NO_DOMAIN` where it has none.
         client_address: Where the source address comes from: `peer`, `load_balancer` or `header:<Name>`.
-        deployment_id: The deployment's id that health has until the first copy of the keys; empty where none is known.
-        traceparent: Whether the trace that a caller names goes on here: `continue`, or `link` for one of its own.
-        connections: Most callers at once; beyond it those that have kept the edge waiting longest are evicted.
-        buffer_mb: Most memory in megabytes for requests and answers that are under way; beyond it the same.
+        deployment_id: The deployment's id in health until the first copy of the keys; empty where unknown.
+        traceparent: `continue` to continue the trace that a caller names, `link` for a new trace that links to it.
+        connections: Most callers at once; beyond it the callers that have kept the edge waiting longest are evicted.
+        buffer_mb: Most memory in megabytes for requests and answers under way; evicts as `connections` does.
         backend_seconds: Longest wait for an answer of the backend, and for the first message of a download.
         head_seconds: Longest time from the first byte of a request to the end of its headers.
         body_seconds: Longest time for a whole request body.
@@ -31,10 +31,10 @@ class EdgeSettings:
         mirror_poll_seconds: Pause between polls of the keys while their watch stream is broken.
         mirror_retry_seconds: Longest pause before the watch stream is opened again.
         mirror_renewal_seconds: How long a watch stream lasts before it is opened anew, on the connection of that time.
-        mirror_heartbeat_seconds: Longest silence of a living watch stream; three of them count as a broken one.
+        mirror_heartbeat_seconds: Longest silence of a living watch stream; a silence of three times as long ends it.
         mirror_limit_seconds: Age at which a copy of the keys admits nobody any more.
         usage_flush_seconds: Pause between batches of usage records.
-        usage_buffer_records: Most usage records kept while the backend is unavailable; what overflows is counted.
+        usage_buffer_records: Most usage records kept while the backend is unavailable; dropped records are counted.
         usage_anonymous_per_minute: Most usage records a minute of calls without a key, so that such calls cannot fill
             the database.
         key_metrics: Whether requests are counted by key.

@@ -1,4 +1,4 @@
-"""The span of each request to the API, where traces are on."""
+"""OpenTelemetry spans of requests to the API, where traces are on."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
@@ -19,14 +19,14 @@ _UNDER_BASE: Final = BASE + "/"
 
 
 class RequestTracing:
-    """Makes the spans of requests; `continues` says whether they continue the traces that callers name."""
+    """Makes the spans of requests; with `continues` the spans continue the traces that callers name."""
 
     def __init__(self, tracing: "Tracing", *, continues: bool) -> None:
         self._tracing = tracing
         self._continues = continues
 
     def around(self, handler: Handler) -> Handler:
-        """Returns the handler with a span around each request to the API but those for its health."""
+        """Returns the handler with a span around each request to the API except health."""
         tracing, continues = self._tracing, self._continues
 
         async def traced(request: HttpRequest) -> Answer:
@@ -36,7 +36,7 @@ class RequestTracing:
                 return await handler(request)
             name, attributes = span_name(request.method), {"http.request.method": method_of(request.method)}
             span = tracing.begun_call(name, carrier_of(request), attributes, continues=continues)
-            # Until the next request of the connection: what is logged of this one is logged after its answer.
+            # The span stays current until the connection's next request: log lines of a request follow its answer.
             tracing.stay_within(span)
             try:
                 return await handler(request)
@@ -46,7 +46,7 @@ class RequestTracing:
         return traced
 
     def answered(self, call: Call, status: int, reason: str) -> None:
-        """Adds to the present span what has become known of its call: no content, and the key's id, not the key."""
+        """Adds route, status, ids and reason of a call to its span; never content nor the key itself."""
         span = self._tracing.present
         if not span.is_recording():
             return

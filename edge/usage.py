@@ -21,17 +21,17 @@ from workflow_api.v1.edge_pb2 import RecordUsageRequest
 
 _METADATA: Final = ((ACTOR, "edge"),)
 _RPC: Final = "/workflow_api.v1.EdgeService/RecordUsage"
-# Groups cost more than the calls in them, so large batches cost less: of 120 keys, half of what batches of 2,000 take.
+# Groups cost more than the calls in them: with 120 keys, batches of 10,000 cost half as much as batches of 2,000.
 _BATCH_CALLS: Final = 10_000
-# Making the groups of so many holds the event loop up for one to four milliseconds.
+# Grouping this many calls holds the event loop up for one to four milliseconds.
 _CALLS_BETWEEN_PAUSES: Final = 1_000
 _LAST_SECONDS: Final = 5.0
 
 SINGLE_REFUSALS: Final = 60
-"""Refused calls of a key in a minute that have records of their own: as many as a new key may make calls."""
+"""Refused calls of a key in a minute with a record each: as many as the default rate limit of a key."""
 ADDRESSES: Final = 16
-"""Addresses of a key in a minute that grouped refusals are kept apart by; those of further calls are `OTHER`."""
-# Method and route are `OTHER` where a minute has more groups than these.
+"""Addresses of a key in a minute that have groups of their own; further addresses are `OTHER`."""
+# Beyond this many groups in a minute, method and route are `OTHER`.
 _GROUPS: Final = 256
 _MINUTE_MS: Final = 60_000
 _FIRST_REFUSAL: Final = 400
@@ -58,7 +58,7 @@ class _RefusalGroups:
         self._ended: list[tuple[RecordedCall, int]] = []
 
     def add(self, call: RecordedCall) -> bool:
-        """Adds a refused call to its group; returns False where it has a record of its own."""
+        """Adds a refused call to its group; returns False where the call gets a record of its own."""
         at_ms, key_id, (method, route, status, reason), address, request_id, _ = call
         self._end_minute(at_ms)
         self._singles[key_id] += 1
@@ -83,11 +83,11 @@ class _RefusalGroups:
         return ended
 
     def take_all(self) -> list[tuple[RecordedCall, int]]:
-        """Removes and returns all groups as `take`, those of the present minute too."""
+        """Removes and returns all groups as `take`, including the present minute's."""
         return self.take(math.inf)
 
     def _end_minute(self, now_ms: float) -> None:
-        # Also where the clock was set back.
+        # Also ends a minute from which the clock was set back.
         if now_ms // _MINUTE_MS == self._minute:
             return
         for groups in self._groups.values():
@@ -98,13 +98,13 @@ class _RefusalGroups:
 
 
 class UsageRecorder:
-    """Keeps records until the deployment has them.
+    """Keeps usage records until the deployment has stored them.
 
-    Of the refused calls of a key in a minute, those beyond `SINGLE_REFUSALS` share a record for each kind and address,
-    with their number, which is sent after the minute.
+    Refused calls of a key in a minute beyond `SINGLE_REFUSALS` share a record with their number for each kind and
+    address, which is sent after the minute.
 
     Records dropped from a full buffer, the oldest first, are counted in `lost`; so are records of calls without a key
-    beyond their share of it.
+    beyond `usage_anonymous_per_minute`.
     """
 
     def __init__(self, channel: Channel, settings: EdgeSettings, clock: Callable[[], int]) -> None:
@@ -115,7 +115,7 @@ class UsageRecorder:
         self._refusals = _RefusalGroups()
         self._calls: deque[RecordedCall] = deque()
         self._counts: dict[RecordedCall, int] = {}
-        """Numbers of calls, of records that stand for several."""
+        """Number of calls of each record that stands for several."""
         self._batch: list[RecordedCall] = []
         self._sending: RecordUsageRequest | None = None
         self._anonymous_minute, self._anonymous_records = -1, 0
@@ -150,7 +150,7 @@ class UsageRecorder:
         return self._anonymous_records <= self._settings.usage_anonymous_per_minute
 
     def measured(self) -> list[Family]:
-        """Returns how many records wait, and how many were left out."""
+        """Returns the numbers of records that wait and that were dropped."""
         return [metrics.USAGE_PENDING.with_value(self._unsent()), metrics.USAGE_LOST.with_value(self.lost)]
 
     def _unsent(self) -> int:
@@ -161,7 +161,7 @@ class UsageRecorder:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Sends what is left, as far as that is possible now."""
+        """Sends the remaining records, as far as the backend takes them in time."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -190,18 +190,18 @@ class UsageRecorder:
                 _LOG.warning("%d usage records were dropped so far", said)
 
     async def _send_all(self) -> None:
-        """Sends all calls there are now; those that come meanwhile would make a batch each few milliseconds."""
+        """Sends the calls recorded so far; later calls wait for the next round, so that batches stay large."""
         left = self._unsent()
         while left > 0 and (self._batch or self._calls):
             if self._sending is None:
                 self._sending = await self._next_batch()
-            # A batch keeps its id over every try: one that did arrive is not written twice.
+            # A batch keeps its id over every try, so that a batch that did arrive is not written twice.
             try:
                 await self._channel.unary(_RPC, self._sending, _METADATA, self._settings.backend_seconds)
             except Refusal as refusal:
                 if refusal.status >= 500:
                     raise
-                # Tried again it would be refused again, and hold up everything behind it.
+                # Retrying a refused batch would hold up all later ones.
                 self.lost += sum(self._counts.get(call, 1) for call in self._batch)
                 _LOG.error("A batch of usage records was refused: %s", refusal)
             left -= len(self._batch)
@@ -229,7 +229,7 @@ class UsageRecorder:
 
 
 def count_by_key(calls: Iterable[RecordedCall], counts: Mapping[RecordedCall, int] = NO_COUNTS) -> None:
-    """Counts calls by key; those without one are left out. `counts` is as for `group_calls`."""
+    """Counts calls by key, without calls that have none. `counts` is as for `group_calls`."""
     numbers: Counter[tuple[str, int, str]] = Counter()
     microseconds: defaultdict[str, int] = defaultdict(int)
     for call in calls:
@@ -245,5 +245,5 @@ def count_by_key(calls: Iterable[RecordedCall], counts: Mapping[RecordedCall, in
 
 
 def counted_by_key() -> list[Family]:
-    """Returns the counts of this process."""
+    """Returns this process's counts by key."""
     return [_REQUESTS.collect(), _SECONDS.collect()]

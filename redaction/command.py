@@ -1,4 +1,4 @@
-"""`redact FILE --policy P`: the swept copy of a file, or what is found in it and how sure that is."""
+"""Command `redact FILE --policy P`: writes the redacted copy of a file, or explains the values found in it."""
 
 import argparse
 import sys
@@ -18,7 +18,7 @@ _WITHHELD: Final = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit code: 3 for a file that cannot be swept."""
+    """Runs the command; returns its exit code: 3 for a file that must be withheld."""
     parser = argparse.ArgumentParser(
         prog="redact", description="Replaces personal data in a file; writes the swept copy to standard output."
     )
@@ -37,10 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def read_policy(path: Path) -> dict[str, Any]:
-    """Returns the policy of a YAML file, which holds it alone or in the manifest of a workflow, as it stands there.
+    """Returns the policy in a YAML file, which is a policy or the manifest of a workflow, unchecked.
 
     Raises:
-        ValueError: the file cannot be read, or holds no policy, or several; the text is for a person.
+        ValueError: the file cannot be read, or does not hold exactly one policy; the text is for people.
     """
     try:
         documents = [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if isinstance(one, dict)]
@@ -75,7 +75,7 @@ def _swept(file: Path, policy: Policy, out: Path | None, *, explain: bool) -> in
 
 
 def _explained(found: Sequence[tuple[str, str, float]]) -> Iterator[str]:
-    """Yields a line for each value, in the order of the file as far as its format is read in order."""
+    """Yields a line for each value found, in the order of reading."""
     for entity, value, score in found:
         shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}\u2026"
         yield f"{entity:<16} {score:.2f}  {shown!r}\n"

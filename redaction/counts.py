@@ -1,4 +1,4 @@
-"""Counts of what sweeps found; they hold no value."""
+"""Counts of findings of sweeps, without any values."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,16 +14,16 @@ class Counts:
     files: int = 0
     binary_files: int = 0
     withheld_files: int = 0
-    # Files that are released though they were not searched in full, which only detection does.
+    # Files released without a full search, which happens in mode `detect` only.
     unsearched_files: int = 0
-    # Parts of a table that no rule can read, which are replaced by null.
+    # Unreadable parts of tables, replaced by null.
     emptied_values: int = 0
     model_calls: int = 0
-    # Texts that the model was not asked about because its calls were used up.
+    # Texts searched without the model because its calls were used up.
     model_skipped: int = 0
 
     def add(self, other: "Counts") -> None:
-        """Adds the other's counts to these."""
+        """Adds the counts of another sweep."""
         self.categories.update(other.categories)
         self.files += other.files
         self.binary_files += other.binary_files
@@ -34,7 +34,7 @@ class Counts:
         self.model_skipped += other.model_skipped
 
     def add_unswept(self, *, binary: bool, redacts: bool) -> None:
-        """Counts a file that cannot be swept: it is withheld where values are replaced, and released elsewhere."""
+        """Counts a file that cannot be swept, which is withheld if `redacts`, and else released."""
         self.binary_files += binary
         self.withheld_files += redacts
         self.unsearched_files += not redacts

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 class Mention:
     """A value that a model found: its entity type, its exact text, and the model's confidence from 0 to 1.
 
-    `start` is its place in the text; None for every place where it stands as whole words.
+    `start` is the position in the text; None for every position where the text occurs as whole words.
     """
 
     type: str
@@ -19,9 +19,9 @@ class Mention:
 
 
 class Column(NamedTuple):
-    """Lines of a text, from `start` up to `end`, that each hold one value of the same kind behind `prefix` characters.
+    """Lines of a text, from `start` up to `end`, each with one value of a common kind behind `prefix` characters.
 
-    The prefix is the name of a column of a table, or of a key.
+    The prefix is the name of the column or key.
     """
 
     start: int
@@ -30,28 +30,28 @@ class Column(NamedTuple):
 
 
 class ModelError(Exception):
-    """A model could not be asked; `__cause__` says why. Another try may succeed."""
+    """Raised where a call of a model failed, with the reason as `__cause__`; a retry may succeed."""
 
 
 class ModelExhaustedError(Exception):
-    """A model may not be asked any more; what it was not asked about is searched by the rules alone."""
+    """Raised where a model's calls are used up; further texts are searched by the rules alone."""
 
 
 class ModelNotInstalledError(Exception):
-    """A package that the local model needs is not installed."""
+    """Raised where a package for the local model is not installed."""
 
 
 class ModelRecognizer(Protocol):
-    """A model used as a recognizer beside the rules.
+    """A model used as a recognizer in addition to the rules.
 
-    A language model returns quotes without a place, because it miscounts characters; the engine looks every quote up in
-    the text. An exception other than ModelExhaustedError ends the sweep: the caller retries, and nothing unswept is
+    A language model returns quotes without positions, because it miscounts characters; the engine finds every quote in
+    the text. An exception other than ModelExhaustedError ends the sweep: the caller retries, and no unswept text is
     released meanwhile.
     """
 
     def find(self, text: str, categories: Collection[str], columns: Sequence[Column] = ()) -> Sequence[Mention]:
         """Returns the mentions of values of these entity types in a window of 8,192 characters and its surroundings.
 
-        `columns` are the parts of it that are columns of a table, in order.
+        `columns` are the parts of the text that are columns of a table, in order.
         """
         ...

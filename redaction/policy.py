@@ -1,4 +1,4 @@
-"""Policies: what is searched for, how sure a finding has to be, and what becomes of it."""
+"""PII policies: mode, entity types, least confidence and model, with their checks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -31,10 +31,10 @@ class Policy:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        """Reads a policy; a field that is missing or None has its default.
+        """Reads a policy; a missing or None field has its default.
 
         Raises:
-            ValueError: a field is unknown or not valid; the text is for a person.
+            ValueError: a field is unknown or not valid; the text is for people.
         """
         checks = {field.name: _CHECKS[field.name] for field in fields(cls)}
         for name in given:
@@ -51,14 +51,14 @@ class Policy:
 
 
 def check_mode(value: Any) -> str:
-    """Returns a mode; raises ValueError, as the other checks do, where the value is none."""
+    """Returns a valid mode; raises ValueError for other values, as all checks do."""
     if not isinstance(value, str) or value not in MODES:
         raise ValueError(f"must be one of: {', '.join(MODES)}")
     return value
 
 
 def check_categories(value: Any) -> str | list[str]:
-    """Returns "all", or the entity types in order."""
+    """Returns valid categories: "all", or entity types in order."""
     if value == "all":
         return "all"
     if not isinstance(value, list) or not all(isinstance(one, str) and one in ENTITY_TYPES for one in value):
@@ -67,7 +67,7 @@ def check_categories(value: Any) -> str | list[str]:
 
 
 def check_phone_regions(value: Any) -> list[str]:
-    """Returns the countries in order."""
+    """Returns valid countries in order."""
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise ValueError(REGIONS_MUST_BE)
     if not value:

@@ -26,15 +26,15 @@ _COMPACT: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, al
 
 
 class Redactor:
-    """Sweeps by one policy. Thread-safe.
+    """Redactor by one policy. Thread-safe.
 
-    `policy` is a Policy, or a mapping of its fields; `{}` replaces whatever is found. `model` takes the place of the
-    one that the policy names. A file that expands to more than `expanded_bytes` (zip, parquet) is withheld. With
-    `whole_files` the model reads a file whole or not at all: a file that would need more than the calls that are left
-    is swept by the rules alone. `on_found` is called with each value that texts, JSON values and files hold.
+    `policy` is a Policy, or a mapping of its fields; `{}` replaces every value found. `model` replaces the policy's
+    model. A file that expands to more than `expanded_bytes` (zip, Parquet) is withheld. With `whole_files` the model
+    reads a file whole or not at all: a file that needs more than the remaining calls is swept by the rules alone.
+    `on_found` is called with each value found in texts, JSON values and files.
 
     Raises:
-        ValueError: the policy is not valid; the text is for a person.
+        ValueError: the policy is not valid; the text is for people.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class Redactor:
         self._on_found = on_found
         self._counts = Counts()
         self._names: dict[str, str] = {}
-        # Files of one run are unpacked together, also where case counts for nothing.
+        # Files of one run are unpacked together, also on systems that ignore case.
         self._unique_names = UniqueNames(_folded)
         self._lock = threading.Lock()
         self._first: dict[bool, Sweep] = {}
 
     @property
     def counts(self) -> dict[str, Any]:
-        """Counts of the sweeps so far; they hold no value."""
+        """Counts of the sweeps so far, without any values."""
         with self._lock:
             return self._counts.as_dict()
 
@@ -79,10 +79,10 @@ class Redactor:
         return swept
 
     def lines(self, above: str, text: str) -> tuple[str, str]:
-        """Returns swept lines of a text that is swept as it grows, with the same result as sweeping the whole.
+        """Returns swept lines of a growing text, with the result of a sweep of the whole text.
 
-        `above` are the lines before them, which are not swept again: "" at the beginning, and then what was returned
-        beside the lines before.
+        `above` has the earlier lines that give context: "" at the beginning, and then the second text returned by the
+        call before.
         """
         sweep = self._sweep()
         swept = sweep.lines(above, text)
@@ -92,11 +92,11 @@ class Redactor:
     def value(self, value: Any) -> Any:
         """Returns the swept JSON value: strings are swept, and a number that is a value becomes `[TYPE]`.
 
-        Keys stay, but for those that are values of exact types (`formats.json_keys`). A key is context for the values
-        below it, as the name of a column is.
+        Keys are kept unless they hold values of exact types (`formats.json_keys`). A key is context for the values
+        below it, like the name of a column.
 
         Raises:
-            ValueError, RecursionError: JSON cannot hold it.
+            ValueError, RecursionError: the value is not representable in JSON.
         """
         from redaction.formats.json_text import sweep_json
 
@@ -106,7 +106,7 @@ class Redactor:
         return json.loads(swept) if self.redacts else value
 
     def name(self, name: str) -> str:
-        """Returns the swept name of a file: a legal path, the same for equal names and distinct for distinct ones."""
+        """Returns the swept name of a file: a legal path, equal for equal names and distinct for distinct ones."""
         sweep = self._sweep()
         swept, entities = swept_name(name, sweep.matches)
         with self._lock:
@@ -119,12 +119,12 @@ class Redactor:
     def file(self, source: Path, target: Path, name: str) -> FileOutcome:
         """Sweeps a file by its content and the extension of its name, in constant memory.
 
-        In mode `redact` the complete swept copy is at `target` when this returns, unless the file is withheld. In the
-        other modes nothing is written or withheld, and the source may be released unchanged.
+        In mode `redact` the complete swept copy is at `target` afterwards, unless the file is withheld. In other modes
+        nothing is written or withheld, and the source may be released unchanged.
 
         Raises:
             OSError: reading or writing failed; `target` is unchanged.
-            MemoryError: the memory does not suffice.
+            MemoryError: memory is insufficient.
         """
         if self._policy.mode == "off":
             return FileOutcome("off")
@@ -148,7 +148,7 @@ class Redactor:
         return FileOutcome(kind, done.counts.values)
 
     def _too_large(self, size_bytes: int) -> bool:
-        """Returns whether the model would have to be asked more often than it may be to read so many bytes."""
+        """Returns whether reading a file of this size would exceed the model's remaining calls."""
         from redaction.search.spans import WINDOW
 
         with self._lock:
@@ -204,5 +204,5 @@ class Redactor:
 
 
 def _folded(path: str) -> str:
-    """Returns what paths have in common that differ by case or Unicode normalization alone."""
+    """Returns a key that is equal for paths which differ only in case or Unicode normalization."""
     return unicodedata.normalize("NFD", unicodedata.normalize("NFD", path).casefold())

@@ -1,4 +1,4 @@
-"""Paths of output files that stay inside the folder they are unpacked in, on every system."""
+"""Safe paths of output files, which stay inside the folder that they are unpacked in, on every system."""
 
 import hashlib
 import re
@@ -8,8 +8,8 @@ from urllib.parse import unquote
 MAX_PATH_BYTES: Final = 1_024
 MAX_PART_BYTES: Final = 255
 
-# Separators, C0 and C1 controls, marks that turn or break a line of text, a drive's colon, halves of characters, and a
-# percent sign that would read as an encoded character.
+# Separators, C0 and C1 controls, direction marks and line separators, a drive's colon, surrogates, and a percent sign
+# that would read as an encoded character.
 _UNSAFE: Final = re.compile(
     r"[/\\\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
     r"|(?<=\A[A-Za-z]):"
@@ -23,7 +23,7 @@ _LONGEST_EXTENSION: Final = 16
 
 
 def safe_path(path: str) -> str:
-    """Returns the path with each part encoded by `safe_part`, at most 1,024 bytes; different paths stay different.
+    """Returns a path with each part encoded by `safe_part`, at most 1,024 bytes; different paths stay different.
 
     A longer path becomes one part, with a digest of the whole.
     """
@@ -45,13 +45,13 @@ def safe_part(part: str) -> str:
 
 
 def safe_member(name: str) -> str | None:
-    """Returns an archive member's safe path, without empty parts and `.`; None where it has `..` or no part is left."""
+    """Returns an archive member's safe path, without empty parts and `.`; None for a path with `..` or no parts."""
     parts = [part for part in name.split("/") if part not in {"", "."}]
     return None if not parts or ".." in parts else safe_path("/".join(parts))
 
 
 def plain_part(part: str) -> str:
-    """Returns the original of an encoded part, as far as it was not shortened."""
+    """Returns the original of an encoded part, unless it was shortened."""
     return unquote(part)
 
 

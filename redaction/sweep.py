@@ -1,4 +1,4 @@
-"""One sweep of a text, a stream of text in bounded memory, a value or a file, with its counts."""
+"""One sweep of a document: finds, counts and replaces values in texts, streams and cells, in bounded memory."""
 
 import bisect
 import itertools
@@ -19,12 +19,12 @@ from redaction.search.spans import joined, replaced, resolved
 _BATCH: Final = 512 * 1024
 
 _Result = tuple[str, list[str]]
-# The result of a cell that is one value.
+# Results of cells that are one value.
 _WHOLE: Final[dict[str, _Result]] = {entity: (f"[{entity}]", [entity]) for entity in ENTITY_TYPES}
 
 
 class Sweep:
-    """Finder of values that counts them, and replaces them where the policy redacts."""
+    """Sweep that finds and counts values, and replaces them if the policy redacts."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Sweep:
         return self._finder.by_rules_only
 
     def again(self) -> "Sweep":
-        """Returns a new sweep by the same policy, with nothing counted."""
+        """Returns a new sweep by this policy, with empty counts."""
         return Sweep(
             self._finder,
             self._categories,
@@ -65,9 +65,9 @@ class Sweep:
         )
 
     def part(self, *, redacts: bool | None = None) -> "Sweep":
-        """Returns the same for another part of the same document, which shares the names and countries that it holds.
+        """Returns a sweep for another part of the document, which shares known names and countries.
 
-        `redacts` may say otherwise than the policy.
+        `redacts` overrides the policy.
         """
         replaces = self.redacts if redacts is None else redacts
         return Sweep(
@@ -86,7 +86,7 @@ class Sweep:
         return self._replaced(text, joined(self._find_all(text)))
 
     def lines(self, above: str, text: str) -> tuple[str, str]:
-        """Returns swept lines of a text that grows, and the lines to give as `above` with those that follow."""
+        """Returns swept lines of a growing text, and the lines to pass as `above` with the next ones."""
         whole = above + text
         end = len(whole)
         swept = swept_part(whole, len(above), end, self._finder.find_all(whole), self._replaced)
@@ -95,8 +95,8 @@ class Sweep:
     def stream(self, blocks: Iterable[str], *, by_rules_only: bool = False) -> Iterator[str]:
         """Yields the swept text block by block.
 
-        A text whose values are swept already is given `by_rules_only`: what a model found beside them is no value, but
-        a key or a mark.
+        `by_rules_only` is for a text whose values are swept already: a model would take keys and marks between them for
+        values.
         """
         return sweep_stream(blocks, self._find_by_rules if by_rules_only else self._find_all, self._replaced)
 
@@ -104,7 +104,7 @@ class Sweep:
         return self._find_all(text, by_rules_only=True)
 
     def _find_all(self, text: str, *, by_rules_only: bool = False) -> list[Value]:
-        """Returns the matches in a part of a document, and the names in it that it held already."""
+        """Returns the matches in a part of a document, and further occurrences of known names."""
         self._regions.read(text)
         values = self._finder.find_all(text, by_rules_only=by_rules_only)
         again = self._names.repeated(text, values) if self._names is not None else []
@@ -132,7 +132,7 @@ class Sweep:
             if not self._names.full:
                 self._names.learn(_persons(cells, found))
             if not self._names.empty:
-                # What is one value from end to end holds no other.
+                # A cell that is one value holds no other value.
                 chosen = [first for first in found.searched() if not _is_one(cells[first], found.parts.get(first, ()))]
                 self._add_known(self._names, cells, chosen, found.parts)
         found.repeat()
@@ -145,7 +145,7 @@ class Sweep:
     def _add_known(
         names: KnownNames, cells: Sequence[str], chosen: Sequence[int], found: dict[int, list[Value]]
     ) -> None:
-        """Adds the names that cells have held to the values found in the chosen cells."""
+        """Adds occurrences of known names to the values found in the chosen cells."""
         starts = list(itertools.accumulate((len(cells[index]) + 1 for index in chosen), initial=0))
         again = names.find("\n".join([cells[index] for index in chosen]))
         for place, group in itertools.groupby(again, lambda value: bisect.bisect_right(starts, value[0]) - 1):
@@ -154,9 +154,9 @@ class Sweep:
             found[index] = joined(sorted(found.get(index, []) + values))
 
     def values(self, text: str, cells: Sequence[tuple[int, str, str]] = ()) -> list[Value]:
-        """Returns the values in a text, in order, none overlapping, and counts them; the caller replaces them.
+        """Returns and counts the values in a text, in order and disjoint; the caller replaces them.
 
-        `cells` are parts of the text that have labels: where each begins, itself, and its label.
+        `cells` are labelled parts of the text: start, text and label of each.
         """
         more: list[Value] = []
         labels = [label for _, _, label in cells]
@@ -174,7 +174,7 @@ class Sweep:
         return values
 
     def matches(self, text: str) -> list[Match]:
-        """Returns what the rules find in a name or another short text; does not count it, and asks no model."""
+        """Returns the rules' matches in a short text, such as a name, without counting and without a model."""
         return resolved(self._finder.find_all(text, by_rules_only=True))
 
     def _replaced(self, text: str, values: Sequence[Value]) -> str:
@@ -192,12 +192,12 @@ class Sweep:
 
 
 def _is_one(cell: str, values: Sequence[Value]) -> bool:
-    """Returns whether a cell is one value, but for a quote or blank on either side."""
+    """Returns whether a cell is one value, apart from a quote or blank on either side."""
     return len(values) == 1 and values[0][0] < 2 and values[0][1] > len(cell) - 2
 
 
 def _persons(cells: Sequence[str], found: CellValues) -> Iterator[tuple[str, float]]:
-    """Yields the names in cells with their scores: those that are whole cells come first, then by the cell."""
+    """Yields the names in cells with their scores: names that are whole cells first, then by cell."""
     searched = set(found.searched())
     filled = [index for index, (_, entity) in found.whole.items() if entity == "PERSON"]
     filled += [index for index in found.parts if index not in searched]
@@ -218,8 +218,8 @@ def sweep_stream(
 ) -> Iterator[str]:
     """Yields the swept text block by block; holds about `batch` characters.
 
-    A batch ends at a line break, or, in a longer line, between two values; REACH characters are kept as context for
-    the next. A chain of overlapping values that fills a batch is cut, and yields a replacement on either side.
+    A batch ends at a line break or, in a longer line, between two values; REACH characters are kept as context of the
+    next batch. A chain of overlapping values that fills a batch is cut, and yields a replacement on either side.
     """
     text = ""
     done = 0
@@ -228,7 +228,7 @@ def sweep_stream(
         if len(text) - done < max(batch, 2 * REACH):
             continue
         if (end := text.rfind("\n", done) + 1) > done:
-            # A secret of many lines stays whole, unless it fills the batch.
+            # A secret of many lines is kept whole, unless it fills the batch.
             end = min(open_block(text, done, end), open_key(text, done, end))
             if end == done:
                 end = text.rfind("\n", done) + 1
@@ -255,7 +255,7 @@ def _between(matches: Sequence[Value], done: int, latest: int) -> int:
 def swept_part(
     text: str, start: int, end: int, values: Sequence[Value], swept: Callable[[str, Sequence[Value]], str]
 ) -> str:
-    """Returns a part of a text with the values in it replaced, those that reach into it too."""
+    """Returns a part of a text with its values replaced, including values that reach into the part."""
     here = [
         (max(low, start) - start, min(high, end) - start, entity, score)
         for low, high, entity, score in values

@@ -1,4 +1,4 @@
-"""Metrics and log lines of every part; uses the standard library and orjson only."""
+"""Metrics, log lines and traces of every part; all but `otel` use the standard library and orjson only."""
 
 from telemetry.metrics import (
     Counter,

@@ -1,6 +1,6 @@
-"""Log lines of events that happen all the time: requests, calls, changes of runs; each kind with its fields.
+"""Log lines of frequent events, such as requests, calls and changes of runs; each kind with its fields.
 
-They do not pass through `logging`, which takes five times as long for a line, but its levels hold for them.
+These lines do not pass through `logging`, which takes five times as long for a line, but its levels apply.
 """
 
 import logging
@@ -15,17 +15,17 @@ COMMON_FIELDS: Final = (
     *("timestamp", "level", "part", "pid", "logger", "event", "message"),
     *("exception", "trace_id"),
 )
-"""Fields of every line; the last two where there is one."""
+"""Fields of every line; the last two only where there is a value."""
 
 MESSAGE: Final = "message"
-"""The event of all lines that are not of a kind of their own."""
+"""Event of lines without a kind of their own."""
 
 MESSAGE_FIELDS: Final = ("request_id", "run_id")
-"""Further fields, given to `logging` as `extra`; the id of a run is that in the message, if none is."""
+"""Further fields, given to `logging` as `extra`; a run's id in the message is used if none is given."""
 
 
 class EventLog:
-    """Lines of one kind of event, below a logger's name; `fields` are those that they may have.
+    """Writer of the lines of one kind of event, under a logger's name; `fields` are the allowed field names.
 
     Values are ids, numbers and words of short lists, never a text of a caller or of a workflow.
     """
@@ -41,7 +41,7 @@ class EventLog:
         return self._logger.isEnabledFor(level) and output() is not None
 
     def write(self, message: str, fields: Fields, level: int = INFO) -> None:
-        """Writes a line, within 50 ms, if its level is enabled."""
+        """Writes a line, within 50 ms, if the level is enabled."""
         out = output()
         if out is not None and self._logger.isEnabledFor(level):
             name = logging.getLevelName(level).lower()
@@ -49,7 +49,7 @@ class EventLog:
 
 
 LINES_DROPPED: Final = EventLog(DROPPED, LOGGER, ("count",))
-"""The line that says how many lines were dropped; the output itself writes it."""
+"""Line with the number of dropped lines, written by the output itself."""
 
 PROCESS: Final = EventLog("process", "deploy.process", ("to", "release", "base_address", "console", "grpc", "metrics"))
-"""The line that a process serves, and where, or that it begins to stop."""
+"""Line at the start of serving, with addresses, and at the beginning of the stop."""

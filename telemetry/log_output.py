@@ -1,8 +1,7 @@
-"""Output of this process's log lines, and their form; there is none until the process is set up to log.
+"""Formatting and output of this process's log lines, once `open_output` was called.
 
-A thread writes the lines, so that nobody who logs ever waits for whoever reads them: a pipe that is not read takes
-64 KB and then blocks its writer. Lines wait in a bounded buffer instead; those that find it full are dropped and
-counted.
+A thread writes the lines, so that logging never waits for the reader: a pipe that is not read takes 64 KB and then
+blocks its writer. Lines wait in a bounded buffer; when the buffer is full, further lines are dropped and counted.
 """
 
 import json
@@ -26,7 +25,7 @@ from telemetry.metrics import Counter
 Fields = Mapping[str, Any]
 """Fields of a line besides its time, level, logger and message, by name: ids, numbers and words of short lists."""
 
-# With the rest of its line, an exception stays within what pipes take as a whole.
+# Bounded so that the whole line stays below the size of atomic writes to pipes.
 _EXCEPTION_BYTES: Final = 3_000
 _CUT: Final = "\n  ...\n"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -42,7 +41,7 @@ AUTO: Final = "auto"
 
 LOGGER: Final = "telemetry.log_output"
 DROPPED: Final = "log_lines_dropped"
-"""Event of the line that says how many were dropped."""
+"""Event of the line that reports dropped lines."""
 
 _FLUSH_SECONDS: Final = 1.0
 _STANDARD_ERROR: Final = 2
@@ -55,9 +54,9 @@ MOST_LINES: Final = 16_384
 """Lines that wait to be written; further ones are dropped."""
 
 _GATHER_SECONDS: Final = 0.05
-"""Seconds for which lines are gathered that need not be written at once."""
+"""Seconds for which lines are gathered unless they must be written at once."""
 
-# Of a write to a pipe up to so many bytes are never interleaved with those of other processes.
+# Writes to a pipe of up to this many bytes are never interleaved with other processes' writes.
 _ATOMIC_BYTES: Final = select.PIPE_BUF
 _FILE_BYTES: Final = 65_536
 _POLL_SECONDS: Final = 0.005
@@ -68,7 +67,7 @@ def json_line(fields: Fields) -> bytes:
     try:
         return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
-        # A file's name may have bytes that are no UTF-8.
+        # A file name may hold bytes that are no UTF-8.
         return json.dumps(fields, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
@@ -88,23 +87,23 @@ def text_line(
 
 
 def visible(text: str) -> str:
-    """Returns text with the characters escaped that would move a terminal's cursor or turn text around."""
+    """Returns text with escapes for characters that move a terminal's cursor or reverse text."""
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def shortened(exception: str) -> str:
-    """Returns a traceback of few bytes in UTF-8, whose middle is cut where it is long."""
+    """Returns a traceback bounded in UTF-8 bytes, with the middle of a long one cut."""
     content = exception.encode("utf-8", "backslashreplace")
     if len(content) <= _EXCEPTION_BYTES:
         return exception
     half = _EXCEPTION_BYTES // 2
-    # Half a character at a cut is left out, with the rest of its line unless that is all there is.
+    # Partial characters and lines at a cut are left out, unless one line is all that is left.
     begin, end = (part.decode("utf-8", "ignore") for part in (content[:half], content[-half:]))
     return f"{begin.rpartition(chr(10))[0] or begin}{_CUT}{end.partition(chr(10))[2] or end}"
 
 
 class Clock:
-    """Formats times in UTC, to the millisecond; the texts of a second and of a millisecond are made once."""
+    """Formatter of UTC times to the millisecond; caches the texts of a second and of a millisecond."""
 
     def __init__(self) -> None:
         self._second = (-1, "")
@@ -127,10 +126,10 @@ class Clock:
 
 
 class LogOutput:
-    """Formats lines, and gives them to the thread that writes them. Thread-safe.
+    """Formatter of log lines, which its `LogWriter` writes. Thread-safe.
 
-    `part` is what this process is: `serve`, `edge`, `console`, `backend` or `worker`. A line may carry the trace that
-    it belongs to where `trace_id` is set, which returns an empty text outside of traces.
+    `part` is the part that this process runs: `serve`, `edge`, `console`, `backend` or `worker`. If `trace_id` is set,
+    lines within a trace carry the id that it returns; it returns an empty text outside of traces.
     """
 
     def __init__(self, descriptor: int, part: str) -> None:
@@ -138,22 +137,22 @@ class LogOutput:
         self.as_json = True
         self.trace_id: Callable[[], str] | None = None
         self.version = 0
-        """Rises whenever levels, format or `trace_id` change."""
+        """Number that grows whenever levels, format or `trace_id` change."""
         self.timestamp = Clock()
         self._colour = False
         self._pid = os.getpid()
         self._is_terminal = os.isatty(descriptor)
         self._writer = LogWriter(descriptor, self._dropped)
         self.write_soon = self._writer.write_soon
-        """Takes a whole line, with its line end, that is written within 50 ms."""
+        """Queues a whole line, with its line end, to be written within 50 ms."""
 
     def set_format(self, form: str, *, colour: bool) -> None:
-        """Takes one of `FORMATS`, and whether text on a terminal may have colours."""
+        """Sets one of `FORMATS`; with `colour` text on a terminal has colours."""
         self.as_json = form == "json" or (form == AUTO and not self._is_terminal)
         self._colour = colour and self._is_terminal
 
     def head(self, level: str, logger: str, event: str) -> str:
-        """Returns what lines of JSON of a kind have between their time and their message."""
+        """Returns the part of JSON lines of a kind between time and message."""
         return (
             f'","level":"{level}","part":"{self.part}","pid":{self._pid},"logger":"{logger}","event":"{event}",'
             '"message":"'
@@ -164,7 +163,7 @@ class LogOutput:
     ) -> bytes:
         """Returns a whole line, without fields that are None or empty.
 
-        `at` is its time in seconds since the epoch, now where it is 0.
+        `at` is the line's time in seconds since the epoch; 0 means now.
         """
         timestamp = self.timestamp(at or time.time())
         shown = {name: value for name, value in fields.items() if value is not None and value != ""}
@@ -193,7 +192,7 @@ class LogOutput:
         self._writer.write(line)
 
     def flush(self) -> None:
-        """Waits for what is queued, for up to a second."""
+        """Waits until queued lines are written, for up to a second."""
         self._writer.flush(_FLUSH_SECONDS)
 
     def _dropped(self, count: int) -> bytes:
@@ -208,12 +207,12 @@ class _Process:
 
 
 def output() -> LogOutput | None:
-    """Returns where lines of this process go; None where it does not log."""
+    """Returns the output of this process's lines; None before `open_output`."""
     return _Process.output
 
 
 def open_output(part: str) -> LogOutput:
-    """Returns the output to standard error, which lines of this process go to from now on; the same for each call."""
+    """Sends this process's lines to standard error from now on; returns the output, one for all calls."""
     if _Process.output is None:
         _Process.output = LogOutput(_STANDARD_ERROR, part)
     _Process.output.part = part
@@ -221,22 +220,21 @@ def open_output(part: str) -> LogOutput:
 
 
 def replace_output(other: LogOutput | None) -> None:
-    """Has the lines of this process go elsewhere, or nowhere."""
+    """Sends this process's lines to another output; None drops them."""
     _Process.output = other
 
 
 def set_trace_ids(source: Callable[[], str] | None) -> None:
-    """Has every line carry the id that `source` returns where it is written, unless it is empty; None ends that."""
+    """Adds the trace id that `source` returns, unless empty, to every line; None adds no ids."""
     if _Process.output is not None:
         _Process.output.trace_id = source
         _Process.output.version += 1
 
 
 class LogWriter:
-    """Writes whole lines to a file descriptor. Thread-safe, without a lock that one who logs could wait for.
+    """Writer of whole lines to a file descriptor, in a thread. Thread-safe without locks that logging could wait for.
 
-    `on_dropped(count)` returns the line that reports the lines dropped since the last one, which is written as soon as
-    there is room again.
+    `on_dropped(count)` returns the line that reports dropped lines, written as soon as the buffer has space again.
     """
 
     def __init__(self, descriptor: int, on_dropped: Callable[[int], bytes], most_lines: int = MOST_LINES) -> None:
@@ -255,12 +253,12 @@ class LogWriter:
         self._thread.start()
 
     def write(self, line: bytes) -> None:
-        """Queues one line, which ends in a line feed, and has it written at once."""
+        """Queues one line, which ends in a line feed, to be written at once."""
         self.write_soon(line)
         self._urgent.set()
 
     def write_soon(self, line: bytes) -> None:
-        """Queues one line, which ends in a line feed; it is written with those of the next 50 ms."""
+        """Queues one line, which ends in a line feed, to be written with the lines of the next 50 ms."""
         lines = self._lines
         if len(lines) >= self._most_lines:
             self._dropped += 1
@@ -272,14 +270,14 @@ class LogWriter:
             self._filled.set()
 
     def flush(self, seconds: float) -> None:
-        """Waits until everything queued is written, for up to so many seconds."""
+        """Waits until all queued lines are written, for at most `seconds`."""
         until = time.monotonic() + seconds
         while (self._lines or self._writing) and time.monotonic() < until:
             self._urgent.set()
             time.sleep(_POLL_SECONDS)
 
     def close(self) -> None:
-        """Ends the thread once it has written what is queued; nothing may be queued from then on."""
+        """Ends the thread once it has written all queued lines; no line may be queued afterwards."""
         self._closed = True
         self._urgent.set()
         self._filled.set()
@@ -292,7 +290,7 @@ class LogWriter:
             self._writing = True
             self._urgent.clear()
             self._filled.clear()
-            # Only then are lines taken: who adds one from now on sets the event again.
+            # Cleared before lines are taken, so that a line added afterwards sets the event again.
             self._awake = False
             for batch in self._take_batches():
                 self._write_all(batch)
@@ -301,7 +299,7 @@ class LogWriter:
             self._writing = False
 
     def _take_batches(self) -> list[bytes]:
-        """Removes the lines queued by now; returns them in writes of up to so many bytes, a longer line alone."""
+        """Removes the queued lines; returns them joined to writes of bounded size, a longer line alone."""
         batches, size = [bytearray()], 0
         for _ in range(len(self._lines)):
             line = self._lines.popleft()
@@ -321,10 +319,10 @@ class LogWriter:
             try:
                 data = data[os.write(self._descriptor, data) :]
             except BlockingIOError:
-                # Another process has set what they share to not block.
+                # Another process that shares the descriptor has made it non-blocking.
                 with suppress(OSError):
                     select.select([], [self._descriptor], [])
             except OSError:
-                # Whoever read the log has gone: there is nowhere to say so.
+                # The log's reader has closed the pipe, so the failure cannot be logged.
                 DROPPED_LINES.add_many(data.count(b"\n"))
                 return

@@ -1,7 +1,7 @@
-"""Log of a serving process: levels, and one line for each message on standard error, without values of callers.
+"""Log of a serving process: levels, and one line per message on standard error, without values of callers.
 
-Messages of our own packages are written to hold no such value. Messages of libraries, and the texts of exceptions, may
-quote anything, so a line has only their kind and their place in the code.
+Messages of our own packages never hold values of callers. Messages of libraries and texts of exceptions may quote
+anything, so that a line has only their kind and their place in the code.
 """
 
 import atexit
@@ -35,19 +35,19 @@ _LOG = logging.getLogger(__name__)
 
 
 class LogLevels(NamedTuple):
-    """The level of every line, and those of the loggers below these names."""
+    """Default level, and levels by logger name, which apply to loggers below the name too."""
 
     default: str
     by_logger: Mapping[str, str]
 
 
 def parse_levels(text: str, loggers: Iterable[str] = ()) -> LogLevels:
-    """Reads levels, of which the one for all may be left out.
+    """Parses levels such as `info,edge=debug`; the default level may be left out.
 
-    Every name must be one of `loggers`, or of a package or a module of the service.
+    Every name must be in `loggers`, or a package or module of the service.
 
     Raises:
-        ValueError: what is not allowed, and what is.
+        ValueError: a level or name is not allowed; the message says what is.
     """
     known = frozenset(loggers)
     default, by_logger = None, {}
@@ -69,7 +69,7 @@ def parse_levels(text: str, loggers: Iterable[str] = ()) -> LogLevels:
 
 
 class LevelSetter:
-    """Sets the levels of this process's loggers, in place of those set before."""
+    """Sets the levels of this process's loggers, replacing earlier ones."""
 
     def __init__(self) -> None:
         self._set: list[logging.Logger] = []
@@ -86,7 +86,7 @@ class LevelSetter:
             logger.setLevel(level.upper())
 
     def reset(self) -> None:
-        """Leaves the levels to Python's own."""
+        """Restores Python's default levels."""
         for logger in (*self._set, logging.getLogger()):
             logger.setLevel(logging.WARNING if logger.name == "root" else logging.NOTSET)
 
@@ -101,8 +101,8 @@ def _is_module(name: str) -> bool:
 class ProcessLog:
     """The log of this process on standard error, whose levels and form can be changed at any time.
 
-    `part` is what the process is, as `edge`; with `colour` lines of text have colours on a terminal. Libraries are
-    logged from warnings on.
+    `part` is the part that the process runs, such as `edge`; with `colour` text on a terminal has colours. Libraries
+    are logged from warnings on.
     """
 
     def __init__(self, part: str, levels: LogLevels, form: str, *, colour: bool = True) -> None:
@@ -110,12 +110,12 @@ class ProcessLog:
         self._levels = LevelSetter()
         self._colour = colour
         handler = _Handler(self._output)
-        # A library may set a level of its own.
+        # Libraries may set levels of their own.
         handler.addFilter(lambda record: _is_own(record.name) or record.levelno >= logging.WARNING)
         logging.getLogger().handlers = [handler]
         # DBOS adds a handler of its own unless it finds one.
         logging.getLogger("dbos").addHandler(logging.NullHandler())
-        # What Python itself writes to standard error may quote values, too.
+        # Python's own output to standard error may quote values, too.
         logging.raiseExceptions = False
         logging.captureWarnings(capture=True)
         sys.excepthook = lambda _, error, __: _LOG.critical("Uncaught exception", exc_info=error)
@@ -127,14 +127,14 @@ class ProcessLog:
         self.change(levels, form)
 
     def change(self, levels: LogLevels, form: str) -> None:
-        """Sets levels and form of the lines that follow."""
+        """Sets levels and format of later lines."""
         self._output.set_format(form, colour=self._colour)
         self._levels.apply(levels)
         self._output.version += 1
 
 
 class _Handler(logging.Handler):
-    """Gives records to the output."""
+    """Handler that gives records to the output."""
 
     def __init__(self, output: LogOutput) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class _Handler(logging.Handler):
         """Writes a record as a line."""
         try:
             self._output.write(line_of(record, self._output))
-        except Exception:  # noqa: BLE001 - logging must not fail whoever logs
+        except Exception:  # noqa: BLE001 - logging must not raise in the caller
             self.handleError(record)
 
 
@@ -164,13 +164,13 @@ def line_of(record: logging.LogRecord, output: LogOutput) -> bytes:
 
 
 def _shown_lines(error: BaseException) -> Iterator[str]:
-    """Yields lines of an exception: without tracebacks where it is marked as of an outage that the log has."""
+    """Yields lines of an exception, without a traceback if it is marked as part of an outage already logged."""
     lines = exception_lines(error)
     return (line for line in lines if line[:1] != " ") if getattr(error, "logged", False) else lines
 
 
 def exception_lines(error: BaseException) -> Iterator[str]:
-    """Yields an exception's type, its traceback and its causes as lines, without any exception's text."""
+    """Yields lines with an exception's type, traceback and causes, without the texts of exceptions."""
     visited: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in visited:
@@ -204,7 +204,7 @@ def _is_own(name: str) -> bool:
 
 
 def _error_codes(error: BaseException) -> str:
-    """Returns the short error codes of a library's exception, each after a blank; its text may quote anything."""
+    """Returns the short error codes of a library's exception, each after a blank, but not its text."""
     response: Any = getattr(error, "response", None)
     codes = (
         errno.errorcode.get(error.errno or 0) if isinstance(error, OSError) else None,

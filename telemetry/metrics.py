@@ -25,13 +25,13 @@ MOST_NAMED_SERIES: Final = 5_000
 """Most series of a metric whose labels are names from the deployment."""
 
 OTHER: Final = "other"
-"""Stands for a label that has no series of its own."""
+"""Label value for all combinations without a series of their own."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class Sample(NamedTuple):
-    """One number in Prometheus's terms: the suffix to its family's name, its labels and its value."""
+    """One number in Prometheus's terms: suffix of the family's name, labels and value."""
 
     suffix: str
     labels: Mapping[str, str]
@@ -58,7 +58,7 @@ class Metric:
         self.labels = tuple(labels)
 
     def family(self, samples: Iterable[Sample]) -> Family:
-        """Returns samples as this metric's family."""
+        """Returns the metric's family with these samples."""
         return Family(self.name, self.kind, self.description, tuple(samples))
 
     def with_values(self, values: Mapping[Labels, Value]) -> Family:
@@ -129,7 +129,7 @@ class NamedCounter(Counter):
     """A counter whose labels are names from the deployment, such as ids of keys.
 
     Events beyond `MOST_NAMED_SERIES` combinations are counted together, with `OTHER` as each label, so that neither
-    this process nor what collects its metrics grows with the number of names.
+    this process nor the collector of its metrics grows with the number of names.
     """
 
     def add_many(self, number: Value, *labels: object) -> None:
@@ -140,7 +140,7 @@ class NamedCounter(Counter):
 
 
 class UpDownCounter(Counter):
-    """Number of things that exist now in this process: counted up, and down with -1."""
+    """Number of things that exist now in this process: `add_many` counts up, and down with -1."""
 
     kind = "gauge"
 
@@ -179,7 +179,7 @@ class Histogram(Metric):
 
 
 class TimedCounter:
-    """A counter and a histogram that one call records: the histogram has the first few of the counter's labels."""
+    """A counter and a histogram, recorded by one call; the histogram has the first labels of the counter."""
 
     def __init__(self, count: Counter, seconds: Histogram) -> None:
         self._count = count
@@ -228,7 +228,7 @@ MetricSource = Callable[[], Iterable[Family]]
 class MetricsRegistry:
     """The metric sources of the parts that run in this process.
 
-    `url` is the address at which the numbers are served, None where they are not.
+    `url` is the address at which the metrics are served, None if they are not.
     """
 
     def __init__(self) -> None:
@@ -237,7 +237,7 @@ class MetricsRegistry:
 
     @contextmanager
     def registered(self, source: MetricSource) -> Iterator[None]:
-        """Includes the numbers of `source` while the context lasts."""
+        """Includes the metrics of `source` while the context lasts."""
         self._sources.append(source)
         try:
             yield
@@ -245,7 +245,7 @@ class MetricsRegistry:
             self._sources.remove(source)
 
     def collect(self) -> list[Family]:
-        """Returns the numbers of all sources, each family once; a source that raises is logged and skipped."""
+        """Returns the families of all sources, each once; a source that raises is logged and skipped."""
         families: dict[str, Family] = {}
         for source in tuple(self._sources):
             try:

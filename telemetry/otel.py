@@ -1,4 +1,4 @@
-"""Records spans with OpenTelemetry's SDK and exports them by OTLP over HTTP; imported only where traces are on."""
+"""Recording of spans with OpenTelemetry's SDK, exported by OTLP over HTTP; imported only where traces are on."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ Carrier = Mapping[str, str]
 """`traceparent`, and `tracestate` where there is one."""
 
 DEFAULT_QUEUE_SIZE: Final = 2_048
-"""Spans that wait where `OTEL_BSP_MAX_QUEUE_SIZE` does not say."""
+"""Most spans that wait for export, unless `OTEL_BSP_MAX_QUEUE_SIZE` is set."""
 
 _SERVICE: Final = "workflow-api"
 _TRACESTATE_CHARACTERS: Final = 512
@@ -38,14 +38,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class Export(SpanExporter):
-    """Counts what is exported and lost, and logs once that the collector fails, and once that it answers again."""
+    """Exporter that counts exported and lost spans, and logs once when the collector fails and when it recovers."""
 
     def __init__(self, exporter: OTLPSpanExporter) -> None:
         self._exporter = exporter
-        self._endpoint = _address(exporter._endpoint)  # noqa: SLF001 - the variables that it is of are many
-        # The exporter itself returns only that it failed.
+        self._endpoint = _address(exporter._endpoint)  # noqa: SLF001 - many variables determine it
+        # The exporter itself returns no reason of a failure.
         self._attempts = _Attempts(exporter._client)  # noqa: SLF001
-        exporter._client = self._attempts  # type: ignore[assignment]  # noqa: SLF001 - it has what the exporter calls
+        exporter._client = self._attempts  # type: ignore[assignment]  # noqa: SLF001 - as the exporter calls it
         self._fails = False
         self.taken = 0
 
@@ -72,12 +72,12 @@ class Export(SpanExporter):
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Exports what the exporter holds."""
+        """Exports the spans that the exporter holds."""
         return self._exporter.force_flush(timeout_millis)
 
 
 class _Attempts:
-    """The exporter's client, which keeps why its last attempt failed."""
+    """The exporter's HTTP client, which keeps the reason of the last failed attempt."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -85,7 +85,7 @@ class _Attempts:
         self.reason = "no attempt was made"
 
     def export(self, data: bytes) -> Any:
-        """Sends spans; returns what the exporter reads."""
+        """Sends spans; returns the response for the exporter."""
         result = self._client.export(data)
         if result.error is not None:
             self.reason = _words_of(result.error)
@@ -95,7 +95,7 @@ class _Attempts:
 
 
 def _words_of(error: Exception) -> str:
-    """Returns the class of an error, and what the system says where it was the reason; other texts quote addresses."""
+    """Returns an error's class, and the system's message if an OSError caused it; other texts quote addresses."""
     said = next((each.strerror for each in _causes(error) if isinstance(each, OSError) and each.strerror), "")
     return f"{type(error).__name__} ({said})" if said else type(error).__name__
 
@@ -107,7 +107,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _address(url: str) -> str:
-    """Returns an address without what may be a secret in it."""
+    """Returns a URL without user name, password and query, which may hold secrets."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -115,8 +115,8 @@ def _address(url: str) -> str:
 class Tracing:
     """Makes the spans of one process.
 
-    A span is made below the present one, or for a call or a segment, which name what they are part of; what this
-    process does for itself has none. Texts of exceptions are in no span: they may quote anything.
+    A span is a child of the present span, or of the carrier of a call or a segment; the process's own work has no
+    spans. Spans hold no texts of exceptions, which may quote anything.
     """
 
     CLIENT: Final = SpanKind.CLIENT
@@ -124,15 +124,15 @@ class Tracing:
     def __init__(
         self, part: str, version: str, endpoint: str | None = None, queue_size: int = DEFAULT_QUEUE_SIZE
     ) -> None:
-        """Reads the standard variables `OTEL_…`; `endpoint` is the collector's address in place of theirs.
+        """Reads the standard variables `OTEL_…`; `endpoint` replaces their address of the collector.
 
         At most `queue_size` spans wait to be exported.
         """
         url = None if endpoint is None else f"{endpoint.rstrip('/')}/v1/traces"
-        # What it says of failed attempts, the export says once.
+        # `Export` logs failures once, so the exporter's own messages are turned off.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         resource = Resource({SERVICE_VERSION: version, "workflow_api.part": part}).merge(Resource.create())
-        # The SDK's own name for what the variables give none.
+        # The SDK's default name, where the variables give none.
         if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: _SERVICE}))
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
@@ -146,25 +146,25 @@ class Tracing:
 
     @property
     def present(self) -> Span:
-        """The span of the present work; one of nothing without one."""
+        """The current span; a non-recording span where there is none."""
         return trace.get_current_span()
 
     @property
     def recording(self) -> bool:
-        """Returns whether the present work has a span that is recorded."""
+        """Returns whether the current span is recorded."""
         return trace.get_current_span().is_recording()
 
     def carrier(self) -> dict[str, str]:
-        """Returns what makes a call part of the present span; empty without one."""
+        """Returns the carrier that makes a call a child of the current span; empty without a span."""
         carrier: dict[str, str] = {}
         _PROPAGATOR.inject(carrier)
         return carrier
 
     def begun_call(self, name: str, carrier: Carrier, attributes: Attributes, *, continues: bool = True) -> Span:
-        """Begins the span of a call that was received, to be ended from any thread.
+        """Begins the span of a received call, to be ended from any thread.
 
-        It is part of what `carrier` names, as far as that is well-formed, and of nothing else; where it does not
-        continue that, it begins a trace of its own with a link to it.
+        The parent is the span that a well-formed `carrier` names, else none. Without `continues` the span begins a
+        trace of its own, with a link to the carrier's span.
         """
         context = _context_of(carrier)
         links = []
@@ -181,9 +181,9 @@ class Tracing:
         queued_at_ms: int | None = None,
         kind: SpanKind = SpanKind.CONSUMER,
     ) -> AbstractContextManager[Span]:
-        """Returns the span of work that an earlier call left; it had waited since `queued_at_ms`, in a span of its own.
+        """Returns the span of work queued by an earlier call; the wait since `queued_at_ms` gets a span of its own.
 
-        Without a carrier there is none, and what it consists of has none either.
+        Without a carrier neither the work nor its parts have spans.
         """
         context = _context_of(carrier)
         if not context:
@@ -191,47 +191,47 @@ class Tracing:
         if queued_at_ms is not None:
             began = queued_at_ms * 1_000_000
             queued = self._tracer.start_span(f"{name} queued", context, attributes=attributes, start_time=began)
-            # It may be of another machine's clock.
+            # The time may be from another machine's clock.
             queued.end(max(time_ns(), began))
         return self._within(self._tracer.start_span(name, context, kind, attributes))
 
     def child(
         self, name: str, attributes: Attributes | None = None, kind: SpanKind = SpanKind.INTERNAL
     ) -> AbstractContextManager[Span]:
-        """Returns a span below the present one, which is a span of nothing where that is not recorded."""
+        """Returns a child of the current span; the current span itself if it is not recorded."""
         present = trace.get_current_span()
         if not present.is_recording():
             return nullcontext(present)
         return self._within(self._tracer.start_span(name, None, kind, attributes))
 
     def begun(self, name: str, attributes: Attributes, kind: SpanKind = SpanKind.CLIENT) -> Span | None:
-        """Begins a span below the present one, to be ended from any thread; None where that is not recorded."""
+        """Begins a child of the current span, to be ended from any thread; None if the current is not recorded."""
         return self._tracer.start_span(name, None, kind, attributes) if self.recording else None
 
     def within(self, span: Span) -> AbstractContextManager[object]:
-        """Makes the span the present one for as long as the context lasts; it goes on afterwards."""
+        """Makes the span current while the context lasts, without ending it."""
         return trace.use_span(span, record_exception=False, set_status_on_exception=False)
 
     def stay_within(self, span: Span | None) -> None:
-        """Makes the span, or none, the present one of this task until another is."""
+        """Makes the span, or none, current in this task until further notice."""
         attach(_NO_CONTEXT if span is None else trace.set_span_in_context(span, _NO_CONTEXT))
 
     @staticmethod
     def fail(span: Span, kind: str) -> None:
-        """Marks a span as failed; the kind is a code of an error, a status, or the name of an exception's class."""
+        """Marks a span as failed; `kind` is an error code, a status, or the name of an exception's class."""
         span.set_attribute("error.type", kind)
         span.set_status(Status(StatusCode.ERROR))
 
     @staticmethod
     def end_by(span: Span, error: BaseException) -> None:
-        """Marks a span that an exception ends: as failed, or as cancelled, which is no failure."""
+        """Marks a span that an exception ends as failed, or as cancelled after a cancellation."""
         if isinstance(error, _CANCELLATIONS):
             span.set_attribute("workflow_api.cancelled", True)
         else:
             Tracing.fail(span, type(error).__qualname__)
 
     def close(self, seconds: float) -> None:
-        """Exports what waits, for so long at most."""
+        """Exports waiting spans, for at most `seconds`."""
         closing = threading.Thread(target=self._provider.shutdown, name="traces-close", daemon=True)
         closing.start()
         closing.join(seconds)
@@ -250,7 +250,7 @@ class Tracing:
 
 
 def _context_of(carrier: Carrier) -> Context:
-    """Returns the context that a carrier names; empty where it is malformed or names none."""
+    """Returns the context that a carrier names; empty if malformed or absent."""
     state = carrier.get(TRACESTATE)
     if state is not None and len(state) > _TRACESTATE_CHARACTERS:
         carrier = {TRACEPARENT: carrier.get(TRACEPARENT, "")}
@@ -267,7 +267,7 @@ def _detached() -> Iterator[Span]:
 
 
 class _BoundedProcessor(BatchSpanProcessor):
-    """A queue that drops and counts the newest spans where it is full; the SDK's own replaces the oldest uncounted."""
+    """Queue that drops and counts new spans when full; the SDK's own drops the oldest without counting."""
 
     def __init__(self, exporter: Export, queue_size: int) -> None:
         self._most = queue_size

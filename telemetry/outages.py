@@ -1,14 +1,14 @@
-"""Log lines of work that is repeated until it succeeds."""
+"""Logging of work that is repeated until it succeeds."""
 
 import logging
 from typing import Final
 
 _MOST_KINDS: Final = 10
-"""Ways to fail that are logged of one outage; a text may differ each time."""
+"""Most kinds of failure that are logged in one outage; texts of errors may differ each time."""
 
 
 class RepeatedWork:
-    """Logs that work fails, each way of failing once, and then that it goes on. For one thread."""
+    """Logs each kind of failure of repeated work once, and then its recovery. For one thread."""
 
     def __init__(self, log: logging.Logger, failure: str, recovery: str, level: int = logging.WARNING) -> None:
         self._log = log
@@ -18,14 +18,14 @@ class RepeatedWork:
         self._said: set[str] = set()
 
     def failed(self, error: Exception, *, traceback: bool = True) -> None:
-        """Takes a failure."""
+        """Logs a failure of a new kind."""
         kind = f"{type(error).__name__}: {error}"
         if kind not in self._said and len(self._said) < _MOST_KINDS:
             self._said.add(kind)
             self._log.log(self._level, "%s: %s", self._failure, error, exc_info=error if traceback else None)
 
     def succeeded(self) -> None:
-        """Takes a success."""
+        """Logs the recovery after a failure."""
         if self._said:
             self._said.clear()
             self._log.log(self._level, "%s", self._recovery)

@@ -1,4 +1,4 @@
-"""Requests over HTTP in metrics, log lines and spans, at the API and at the console."""
+"""HTTP requests in metrics, log lines and spans, for the API and the console alike."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from telemetry.otel import Tracing
 
 OTHER: Final = "other"
-"""Stands for paths and methods that are none of the service's: a caller may send any."""
+"""Label for paths and methods that the service does not have."""
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -27,24 +27,24 @@ ABORTED: Final = "aborted"
 """Reason of a request whose answer was cut off: by a failure behind it, a bound on callers, or the process's end."""
 
 REQUEST: Final = EventLog("request", "edge.requests", (*ANSWERED, "key_id", "run_id", "waited_ms", "cause"))
-"""The line of a request to the API; docs/logs.md says what it means to an operator."""
+"""Line of a request to the API, explained in docs/logs.md."""
 
 CONSOLE_REQUEST: Final = EventLog("console_request", "console.requests", ANSWERED)
-"""The line of a request to the console."""
+"""Line of a request to the console."""
 
 
 def method_of(method: str) -> str:
-    """Returns a method as a label."""
+    """Returns the label of a method; `OTHER` for unknown methods."""
     return method if method in _METHODS else OTHER
 
 
 def request_message(method: str, route: str, status: int, reason: str) -> str:
-    """Returns the message of the line of a request."""
+    """Returns the message of a request's line."""
     return f"{method} {route} {status}{f' {reason}' if reason else ''}"
 
 
 class CheckSampler:
-    """Decides which health checks are logged: the first, each hundredth, and one with another status than before."""
+    """Sampler of health checks' log lines: the first, each hundredth, and each with a changed status."""
 
     def __init__(self, every: int = 100) -> None:
         self._every = every
@@ -52,7 +52,7 @@ class CheckSampler:
         self._since = 0
 
     def checks(self, status: int) -> int:
-        """Returns for how many checks the line of this one stands, this one included; 0 where it has none."""
+        """Counts a check; returns the number of checks that its line stands for, or 0 for no line."""
         self._since += 1
         if status == self._status and self._since < self._every:
             return 0
@@ -68,7 +68,7 @@ def span_name(method: str, route: str = "") -> str:
 
 
 def add_answer(tracing: "Tracing", span: "Span", status: int | None, reason: str) -> None:
-    """Adds the status of the answer, None where there was none, and the code of a refusal; from 500 on it failed."""
+    """Adds an answer's status and a refusal's code to a span; marks it as failed from 500 on, or without a status."""
     if status is not None:
         span.set_attribute("http.response.status_code", status)
         if reason:

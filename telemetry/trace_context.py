@@ -1,14 +1,14 @@
-"""Names and flags of W3C Trace Context, and what becomes of spans."""
+"""Names and flags of W3C Trace Context, and the counter of exported and lost spans."""
 
 from typing import Final
 
 from telemetry.metrics import Counter
 
 TRACEPARENT: Final = "traceparent"
-"""The W3C header, and gRPC metadata, that names the span which a call is part of."""
+"""W3C header and gRPC metadata with the parent span of a call."""
 
 TRACESTATE: Final = "tracestate"
-"""The W3C header, and gRPC metadata, with what vendors add to it."""
+"""W3C header and gRPC metadata with vendors' additions to `traceparent`."""
 
 SPANS: Final = Counter(
     "trace_spans_total",
@@ -19,5 +19,5 @@ SPANS: Final = Counter(
 
 
 def is_sampled(traceparent: str) -> bool:
-    """Returns whether a `traceparent` of this service's own making says that its trace is recorded."""
+    """Returns whether a well-formed `traceparent` marks its trace as recorded."""
     return int(traceparent[-2:], 16) & 1 == 1

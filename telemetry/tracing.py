@@ -1,6 +1,6 @@
-"""The traces of this process, where it records any; `telemetry.otel` alone imports OpenTelemetry.
+"""Access to this process's tracing, if installed, without importing OpenTelemetry, as `telemetry.otel` does.
 
-Parts ask `active` when they are made, before anything is served, and leave their hooks out where it is None.
+Parts call `active` when they are made, before serving begins, and leave their hooks out where it returns None.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -17,39 +17,39 @@ _installed: "list[Tracing]" = []
 
 
 def install(tracing: "Tracing") -> None:
-    """Records the traces of this process by `tracing` from now on; for entry points, before parts are made."""
+    """Records this process's traces by `tracing` from now on; for entry points, before parts are made."""
     _installed[:] = [tracing]
     set_trace_ids(trace_id)
 
 
 def uninstall() -> None:
-    """Records nothing from now on."""
+    """Stops recording traces."""
     _installed.clear()
     set_trace_ids(None)
 
 
 def active() -> "Tracing | None":
-    """Returns what records the traces of this process; None where nothing does."""
+    """Returns the installed tracing; None where traces are off."""
     return _installed[0] if _installed else None
 
 
 def trace_id() -> str:
-    """Returns the 32 hexadecimal digits of the trace of this thread's or task's present work; empty without one."""
+    """Returns the id of the current trace, 32 hexadecimal digits; empty without a trace."""
     return _installed[0].trace_id() if _installed else ""
 
 
 def carrier() -> dict[str, str]:
-    """Returns what makes other work part of the present span; empty without one."""
+    """Returns the carrier that makes other work a child of the current span; empty without a span."""
     return _installed[0].carrier() if _installed else {}
 
 
 def child(name: str) -> AbstractContextManager[object]:
-    """Returns a span below the present one, or nothing where that is not recorded."""
+    """Returns the context of a child of the current span; an empty context if that is not recorded."""
     return _installed[0].child(name) if _installed else nullcontext()
 
 
 def recorded() -> tuple[str, str | None] | None:
-    """Returns `traceparent` and `tracestate` of the present span, for later work; None where it is not recorded."""
+    """Returns `traceparent` and `tracestate` of the current span, for later work; None if it is not recorded."""
     if not _installed or not _installed[0].recording:
         return None
     carrier = _installed[0].carrier()
@@ -57,5 +57,5 @@ def recorded() -> tuple[str, str | None] | None:
 
 
 def measured() -> list[Family]:
-    """Returns what became of the spans of this process."""
+    """Returns the counts of this process's exported and lost spans."""
     return [SPANS.collect()]

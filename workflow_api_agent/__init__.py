@@ -1,4 +1,4 @@
-"""Types for authors of agents, and a function that runs an agent in a unit test; standard library only.
+"""Types for authors of agents, and `run_agent`, which runs an agent in a unit test; standard library only.
 
 ```python
 from workflow_api_agent import Context

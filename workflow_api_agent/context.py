@@ -1,4 +1,4 @@
-"""The argument of an agent's function, as types."""
+"""Types of the argument of an agent's function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Connector(Protocol):
 
 
 class Context(Protocol):
-    """The argument of an agent's function: what it was started with, and what it may report and leave."""
+    """Argument of an agent's function: the step's inputs, folders for files, and reporting of progress."""
 
     @property
     def attempt(self) -> int:
@@ -26,7 +26,7 @@ class Context(Protocol):
 
     @property
     def run_id(self) -> str:
-        """The run."""
+        """The id of the run."""
 
     @property
     def step(self) -> str:
@@ -58,7 +58,7 @@ class Context(Protocol):
 
     @property
     def needs(self) -> dict[str, Any]:
-        """The return values of the steps that this one needs, by step."""
+        """The return values of the steps that this step needs, by step."""
 
     @property
     def inputs(self) -> Path:
@@ -70,15 +70,15 @@ class Context(Protocol):
 
     @property
     def workspace(self) -> Path:
-        """A folder to work in; it is deleted after the attempt."""
+        """A working folder; deleted after the attempt."""
 
     @property
     def outputs(self) -> Path:
-        """A folder; every plain file in it becomes an output."""
+        """A folder whose plain files become outputs."""
 
     @property
     def shared(self) -> Path:
-        """A folder; later steps see every plain file in it beside the outputs, and nobody else does."""
+        """A folder whose plain files only later steps see, in addition to the outputs."""
 
     def progress(self, message: str, **data: Any) -> None:
         """Writes a `step.progress` event.
@@ -91,12 +91,12 @@ class Context(Protocol):
         """Returns a connector that the step declares.
 
         Raises:
-            LookupError: it declares none of that name.
+            LookupError: the step declares no connector of this name.
         """
 
     def secret(self, name: str) -> str:
         """Returns the value of a secret that the agent declares, as it was when this attempt began.
 
         Raises:
-            LookupError: it declares none of that name.
+            LookupError: the agent declares no secret of this name.
         """

@@ -1,4 +1,4 @@
-"""Runs an agent's function in a unit test, without a service and without a sandbox."""
+"""Runs an agent's function in a unit test, without service and sandbox."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Folder = Mapping[str, str | bytes] | Path | str
     """Files by path with their content, or a folder of the machine whose files are copied."""
 
-# The defaults of a deployment.
+# Default bounds of a deployment.
 RESULT_BYTES = 8 * 2**20
 JSON_LEVELS = 100
 EVENT_BYTES = 65_536
@@ -30,10 +30,10 @@ class Event(NamedTuple):
 
 
 class AgentRun(NamedTuple):
-    """Result of an agent's call: its value as the next step gets it, its output files by path, and its events.
+    """Result of an agent's call: the value as the next step gets it, output files by path, and events.
 
-    `dropped` counts the events that were too large, and so are left out. `shared` are its files by path that only later
-    steps get.
+    `dropped` is the number of events left out because they were too large. `shared` has the files by path that only
+    later steps get.
     """
 
     value: Any
@@ -61,16 +61,16 @@ def run_agent(
 ) -> AgentRun:
     """Calls an agent's function, plain or async, with a context in temporary folders, and returns the result.
 
-    It runs in this process, with its workspace as the current folder, and with a deployment's default bounds of values
-    and events. There is no sandbox: memory, time, network and files are those of the test.
+    The function runs in this process, with its workspace as the current folder, and with a deployment's default bounds
+    of values and events. There is no sandbox: memory, time, network and files are the test's own.
 
     Args:
         function: The agent's function.
         parameters: The run's parameters.
         input_text: The run's input text.
-        needs: Return values of the steps that it needs, by step.
+        needs: Return values of the needed steps, by step.
         inputs: Files of `s3_prefix` parameters, by parameter.
-        files: Outputs and shared files of the steps that it needs, by step.
+        files: Outputs and shared files of the needed steps, by step.
         connectors: Connectors that the step declares, by name: `type`, `bucket` and `prefixes`.
         secrets: Values of the secrets that the agent declares, by name; they are not removed from the result.
         attempt: The number of the attempt.
@@ -82,7 +82,7 @@ def run_agent(
     Raises:
         ValueError: the return value is not JSON, too large or nested too deep, or a name is in both `context.outputs`
             and `context.shared`.
-        Exception: whatever the function raises.
+        Exception: any exception of the function.
     """
     import contextlib
     import tempfile
@@ -217,7 +217,7 @@ def _finished(value: Any) -> Any:
 
 
 def _checked(value: Any) -> Any:
-    """Returns a value as the next step gets it: tuples as lists, and names as text."""
+    """Returns a value as the next step gets it: tuples become lists, and keys become texts."""
     import json
 
     try:
@@ -236,7 +236,7 @@ def _checked(value: Any) -> Any:
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object of JSON; raises ValueError for two keys of a mapping that are written alike, as 1 and "1"."""
+    """Returns a JSON object; raises ValueError for two keys with equal text, such as 1 and "1"."""
     members: dict[str, Any] = {}
     for name, value in pairs:
         if name in members:
@@ -246,7 +246,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _levels(value: Any) -> int:
-    """Returns how deep lists and objects are nested; a plain value has none."""
+    """Returns the depth of nested lists and objects; 0 for a plain value."""
     deepest, left = 0, [(value, 0)]
     while left:
         one, above = left.pop()

@@ -1,4 +1,4 @@
-"""Tests of callers of the gRPC services: the whole backend in memory, or servicers that answer from a script.
+"""Test doubles of the gRPC services for tests of callers: the whole backend in memory, or scripted servicers.
 
 `FakeBackend` needs the generated code and gRPC alone. `test_backend` needs the service, with its extra `testing`.
 """
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the backend where it is asked for: an environment of callers has only the generated code."""
+    """Imports the backend at first use, because callers' environments may have only the generated code."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

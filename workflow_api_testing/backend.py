@@ -1,4 +1,4 @@
-"""The whole backend in memory, for tests of what calls it."""
+"""The whole backend in memory, for tests of its callers."""
 
 import functools
 import json
@@ -40,12 +40,12 @@ _ALL_SCOPES: Final = tuple(scope for scope in options_pb2.Scope.values() if scop
 
 
 class SteppedClock:
-    """The time of a backend under test; it stands still until `advance` is called.
+    """Clock of a backend under test; stands still until `advance` is called.
 
     `now` is in milliseconds since the epoch, and begins at 2026-09-21 14:13:20 UTC.
     """
 
-    # Modules of tests may import it under a name that begins with `Test`.
+    # Keeps pytest from collecting the class under a name that begins with `Test`.
     __test__ = False
 
     def __init__(self) -> None:
@@ -56,12 +56,12 @@ class SteppedClock:
         return self.now
 
     def advance(self, *, seconds: float = 0, hours: float = 0, days: float = 0) -> None:
-        """Moves the time on."""
+        """Moves the clock forward."""
         self.now += round((seconds + hours * 3_600 + days * 86_400) * 1_000)
 
 
 class Key(NamedTuple):
-    """An API key of a backend under test, with its bearer value; over gRPC its id alone counts."""
+    """An API key of a backend under test, with its bearer value; gRPC uses the id alone."""
 
     key_id: str
     value: str
@@ -69,12 +69,12 @@ class Key(NamedTuple):
 
 
 class TestBackend(ScriptedRuns):
-    """Every service as in production, on a database in memory, with runs that a script moves.
+    """Every service as in production, on a database in memory, with runs that move by `ScriptedRuns` methods.
 
     Attributes:
-        clock: The time that the services see.
-        data: The data folder, with the database unless that is on a server.
-        composition: The backend itself, with its handlers and what its servicers share.
+        clock: The clock of the services.
+        data: The data folder, with the database unless a server holds it.
+        composition: The backend itself, with handlers and shared objects of its servicers.
     """
 
     __test__ = False
@@ -82,7 +82,7 @@ class TestBackend(ScriptedRuns):
     def __init__(self, settings: BackendSettings, folder: Path) -> None:
         self.clock = SteppedClock()
         self.data = settings.data
-        self.composition = Backend(settings, self.clock, schemas=_judge(settings.schema_bounds))
+        self.composition = Backend(settings, self.clock, schemas=_shared_schema_validator(settings.schema_bounds))
         self._folder = folder
         self._identities = settings.identities
         self._channels: dict[str | None, grpc.Channel] = {}
@@ -116,10 +116,10 @@ class TestBackend(ScriptedRuns):
 
         Args:
             stub_class: A generated class, as `RunsServiceStub`.
-            key: The key that it acts for, or its id.
-            actor: The person or service that it acts for; `internal` where none is given.
-            identity: The name in the certificate with which it calls, as `dns:billing`: it may do what the `identities`
-                given to `test_backend` say. Without one it calls as on one machine, where everything is allowed.
+            key: The API key that the calls are made for, or its id.
+            actor: The person or service that the calls are made for; by default `internal`.
+            identity: The name in the caller's certificate, as `dns:billing`, which may do what the `identities` given
+                to `test_backend` allow. Without an identity everything is allowed, as for calls on one machine.
             metadata: More metadata of each call.
         """
         given = dict(metadata or {})
@@ -137,12 +137,12 @@ class TestBackend(ScriptedRuns):
         workflows: Sequence[str] | None = None,
         **fields: Any,
     ) -> Key:
-        """Makes an API key.
+        """Creates an API key.
 
         Args:
-            name: Its name.
-            scopes: What it may do; everything where none are given. Edges check them, not the services.
-            workflows: The ids of the workflows that it reaches; None for all that are active.
+            name: Name of the key.
+            scopes: Scopes of the key, by default all. Edges check scopes, the services do not.
+            workflows: Ids of the workflows that the key may use; None for all active ones.
             fields: More fields of `CreateKeyRequest`, as `daily_run_quota`.
         """
         request = keys_pb2.CreateKeyRequest(name=name, scopes=scopes, **fields)
@@ -160,13 +160,13 @@ class TestBackend(ScriptedRuns):
         approvals: Sequence[str] = (),
         **fields: Any,
     ) -> str:
-        """Makes an active workflow that ends with the step `work`, whose value is its result; returns its id.
+        """Creates an active workflow whose last step `work` gives the result; returns the workflow's id.
 
         Args:
-            name: Its name.
+            name: Name of the workflow.
             parameters: Declarations of parameters, as in a manifest.
             approvals: Titles of approvals that each run waits for before its last step.
-            fields: More fields of the manifest, or others in place of these.
+            fields: More fields of the manifest, or replacements of these.
         """
         asked = [
             {"step": f"approval-{number}", "approval": {"title": title}} for number, title in enumerate(approvals, 1)
@@ -188,7 +188,7 @@ class TestBackend(ScriptedRuns):
         """Applies manifests in YAML, as `workflow-api apply` does; returns the ids of workflows by name.
 
         Raises:
-            ScriptError: they are not valid; the message has every problem.
+            ScriptError: the manifests are not valid; the message has every problem.
         """
         file = workflows_pb2.ManifestFile(name="test.yaml", content=manifests)
         stub = self.stub(workflows_pb2_grpc.WorkflowsServiceStub)
@@ -201,7 +201,7 @@ class TestBackend(ScriptedRuns):
         return {item.name: item.id for item in applied.items if item.kind == "Workflow"}
 
     def close(self) -> None:
-        """Ends every call and forgets everything."""
+        """Ends every call and closes the backend."""
         for channel in self._channels.values():
             channel.close()
         if self._certified is not None:
@@ -210,7 +210,7 @@ class TestBackend(ScriptedRuns):
 
     @functools.cached_property
     def _authority(self) -> "Authority":
-        # Most tests need no certificate, nor the import.
+        # Imported and made at first use, because most tests need no certificate.
         from workflow_api_testing.certificates import Authority
 
         return Authority()
@@ -257,7 +257,7 @@ class TestBackend(ScriptedRuns):
 
 @contextmanager
 def test_backend(**settings: Any) -> Iterator[TestBackend]:
-    """Gives every service of a backend on an empty database in memory; nothing of it is left afterwards.
+    """Yields a backend on an empty database in memory, and removes all of its data afterwards.
 
     Args:
         settings: Fields of `backend.settings.BackendSettings` in place of their defaults, as `identities`.
@@ -274,27 +274,27 @@ def test_backend(**settings: Any) -> Iterator[TestBackend]:
             backend.close()
 
 
-class _LastingJudge(SchemaValidator):
-    """Validates for every backend of this process: starting what it needs takes longer than most tests."""
+class _SharedSchemaValidator(SchemaValidator):
+    """Validator shared by all backends of this process, because starting its processes takes longer than most tests."""
 
     def close(self) -> None:
-        """Leaves it to the next backend; its processes end with this one."""
+        """Keeps the processes for the next backend; they end with this process."""
 
 
 @functools.cache
-def _judge(bounds: SchemaBounds) -> SchemaValidator:
-    return _LastingJudge(bounds)
+def _shared_schema_validator(bounds: SchemaBounds) -> SchemaValidator:
+    return _SharedSchemaValidator(bounds)
 
 
-# The name is that of a test where it is imported into a module of tests.
+# Keeps pytest from collecting the function as a test where a test module imports it.
 test_backend.__test__ = False  # type: ignore[attr-defined]
 
 
 @contextmanager
 def _memory_folder() -> Iterator[Path]:
-    """Gives a folder of this user alone on a file system in memory, or else a temporary one.
+    """Yields a private folder on a file system in memory, or else a temporary folder.
 
-    Containers may have little of it.
+    Containers may have too little memory for files.
     """
     where = _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _ENOUGH_BYTES else None
     folder = Path(tempfile.mkdtemp(prefix="workflow-api-test-", dir=where))

@@ -1,4 +1,4 @@
-"""Calls of the services in a test: methods by name, metadata of every call, responses and refusals."""
+"""Helpers for gRPC calls in tests: methods by name, metadata of calls, responses and refusals."""
 
 import functools
 import importlib
@@ -40,7 +40,7 @@ def method_named(name: str) -> MethodDescriptor:
     """Returns the RPC of a name as `GetRun` or `RunsService/GetRun`.
 
     Raises:
-        ValueError: there is none, or there are several.
+        ValueError: no RPC, or several, have the name.
     """
     found = [method for path, method in methods().items() if path.endswith((f"/{name}", f".{name}"))]
     if len(found) != 1:
@@ -70,17 +70,17 @@ def with_metadata(channel: grpc.Channel, metadata: Mapping[str, str]) -> grpc.Ch
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a call was refused.
+    """Refusal of a call.
 
     Attributes:
-        reason: The name of the `ErrorReason` without its prefix, as `RUN_NOT_FOUND`; empty where the answer is not of
-            the service's making, as at a deadline.
+        reason: Name of the `ErrorReason` without its prefix, as `RUN_NOT_FOUND`; empty where the service gave no
+            answer, as at a deadline.
         code: The status code.
-        message: For a person.
+        message: Text for people.
         metadata: The data of the reason.
-        fields: What is wrong, by the field of the request, as the `BadRequest` says.
-        preconditions: What keeps a workflow from running, as the `PreconditionFailure` says.
-        retry_after: Seconds until another try makes sense, as the `RetryInfo` says; None where it says nothing.
+        fields: Problems by field of the request, from the `BadRequest`.
+        preconditions: Reasons why a workflow cannot run, from the `PreconditionFailure`.
+        retry_after: Seconds until the next try, from the `RetryInfo`; None without one.
     """
 
     reason: str
@@ -93,7 +93,7 @@ class Refusal:
 
 
 class RefusedError(Exception):
-    """A call through `backend.server` that was refused; `refusal` says why."""
+    """Raised for a refused call through `backend.server`, with its `refusal`."""
 
     def __init__(self, refusal: Refusal) -> None:
         self.refusal = refusal
@@ -101,14 +101,14 @@ class RefusedError(Exception):
 
 
 def refusal_of(error: grpc.RpcError) -> Refusal:
-    """Returns why a stub's call was refused."""
-    # Whatever a stub raises is the call, too.
+    """Returns the refusal in a stub's error."""
+    # The error that a stub raises is the call as well.
     call: Any = error
     return read_refusal(call.trailing_metadata() or (), call.code(), call.details() or "")
 
 
 def read_refusal(trailers: Iterable[tuple[str, Any]], code: grpc.StatusCode, details: str) -> Refusal:
-    """Returns what trailers, status code and message of an ended call say."""
+    """Returns the refusal in trailers, status code and message of an ended call."""
     packed = dict(trailers).get(STATUS_TRAILER)
     status = status_pb2.Status() if packed is None else status_pb2.Status.FromString(packed)
     info = _unpacked(status, error_details_pb2.ErrorInfo())
@@ -145,7 +145,7 @@ def response_of(rpc: Any) -> Any:
 
 
 def responses_of(rpc: Any) -> list[Any]:
-    """Returns the messages of a streaming RPC that nobody took yet, once it has ended.
+    """Returns the messages of a streaming RPC that were not taken yet, once the RPC has ended.
 
     Raises:
         RefusedError: it was refused.
@@ -156,7 +156,7 @@ def responses_of(rpc: Any) -> list[Any]:
         try:
             responses.append(rpc.take_response())
         except ValueError:
-            # What grpc_testing raises where an RPC has ended and every message was taken.
+            # Raised by grpc_testing once an RPC has ended and every message was taken.
             return responses
 
 

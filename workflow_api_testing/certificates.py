@@ -1,4 +1,4 @@
-"""Certificates for a backend under test and its callers, issued by an authority that ends with the process."""
+"""Certificates for a backend under test and its callers, issued by an authority in memory."""
 
 import functools
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ class _CertificateAndKey(NamedTuple):
 
 
 class Authority:
-    """Issues certificates that are valid for a day."""
+    """Certificate authority whose certificates are valid for a day."""
 
     def __init__(self) -> None:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "workflow_api_testing")])
@@ -33,12 +33,12 @@ class Authority:
         self._issued = functools.cache(self._issue)
 
     def server_credentials(self) -> grpc.ServerCredentials:
-        """Returns the credentials of a server that takes callers with a certificate alone."""
+        """Returns the credentials of a server that accepts only callers with a certificate."""
         issued = self._issued(f"{_DNS}{SERVER_NAME}")
         return grpc.ssl_server_credentials([(issued.key, issued.certificate)], self._pem, require_client_auth=True)
 
     def channel_credentials(self, identity: str) -> grpc.ChannelCredentials:
-        """Returns the credentials of a caller whose certificate bears an identity, `dns:…` or `uri:…`."""
+        """Returns the credentials of a caller with an identity, `dns:…` or `uri:…`, in its certificate."""
         issued = self._issued(identity)
         return grpc.ssl_channel_credentials(self._pem, issued.key, issued.certificate)
 

@@ -1,4 +1,4 @@
-"""Servicers that answer from a script and record their requests, for tests of what calls the services."""
+"""Fake servicers with scripted answers and recorded requests, for tests of callers of the services."""
 
 import threading
 from collections import deque
@@ -22,7 +22,7 @@ Answer = Callable[[Any, grpc.ServicerContext], Any]
 _DOMAIN: Final = "workflow-api"
 _THREADS: Final = 8
 _CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
-# What every method may refuse with, beside what it declares.
+# Reasons that every method may refuse with, in addition to those that it declares.
 _OF_EVERY_METHOD: Final = (
     errors_pb2.ERROR_REASON_UNAUTHORIZED,
     errors_pb2.ERROR_REASON_INTERNAL,
@@ -32,7 +32,7 @@ _OF_EVERY_METHOD: Final = (
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """A call that was made: the RPC as `RunsService/GetRun`, its request, and its metadata."""
+    """A received call: the RPC as `RunsService/GetRun`, the request, and the metadata."""
 
     rpc: str
     request: Any
@@ -40,10 +40,10 @@ class RecordedCall:
 
 
 class FakeBackend:
-    """Every service, with answers that a test sets; an RPC without one answers UNIMPLEMENTED.
+    """Every service, with answers that a test sets; an RPC without an answer returns UNIMPLEMENTED.
 
-    It serves plain gRPC at `address`, on loopback, and checks nothing of a request. RPCs are named as `GetRun`, or
-    `RunsService/GetRun` where several services have one of that name.
+    The fake serves plain gRPC at `address`, on loopback, without checking requests. RPCs are named as `GetRun`, or
+    `RunsService/GetRun` where several services have an RPC of the name.
     """
 
     def __init__(self) -> None:
@@ -62,13 +62,13 @@ class FakeBackend:
         self.close()
 
     def answer(self, rpc: str, *answers: Message | Sequence[Message]) -> None:
-        """Sets the answers to an RPC, one for each call in turn; the last is that of all later calls.
+        """Sets the answers of an RPC, one for each call in order; the last one also answers all later calls.
 
         An answer of a streaming RPC is a sequence of messages.
 
         Raises:
-            TypeError: an answer is not what the RPC returns.
-            ValueError: there is no such RPC, or no answer.
+            TypeError: an answer has another type than the RPC's.
+            ValueError: the RPC does not exist, or no answer is given.
         """
         method = method_named(rpc)
         for answer in answers:
@@ -90,15 +90,15 @@ class FakeBackend:
 
         Args:
             rpc: The RPC.
-            reason: One of those that its proto declares, or that every RPC may refuse with.
-            message: For a person; the reason's own where none is given.
+            reason: A reason that the RPC's proto declares, or that every RPC may refuse with.
+            message: Text for people; by default the reason's own.
             metadata: The data of the reason.
-            fields: What is wrong, by field.
-            retry_after: Seconds until another try makes sense; the reason's own where none are given.
-            times: The calls that it refuses, after which it answers as set before; None for all.
+            fields: Problems by field.
+            retry_after: Seconds until the next try; by default the reason's own.
+            times: Number of calls to refuse, after which the RPC answers as set before; None for all.
 
         Raises:
-            ValueError: the RPC never refuses with this reason, or there is no such RPC.
+            ValueError: the RPC never refuses with this reason, or does not exist.
         """
         method = method_named(rpc)
         declared = method.GetOptions().Extensions[options_pb2.method_rules].errors
@@ -114,21 +114,21 @@ class FakeBackend:
         self._set(method, [refused] * (1 if times is None else times) + before)
 
     def handle(self, rpc: str, function: Answer) -> None:
-        """Makes a function answer an RPC: it takes the request and the grpc.ServicerContext, and may abort."""
+        """Answers an RPC by a function, which takes the request and the grpc.ServicerContext, and may abort."""
         self._set(method_named(rpc), [function])
 
     def calls(self, rpc: str | None = None) -> list[RecordedCall]:
-        """Returns the calls of an RPC, or all, in the order in which they came."""
+        """Returns the calls of an RPC, or all calls, in the order of their arrival."""
         name = None if rpc is None else _short(method_named(rpc))
         with self._lock:
             return [call for call in self._calls if name in {None, call.rpc}]
 
     def requests(self, rpc: str) -> list[Any]:
-        """Returns the requests of an RPC, in the order in which they came."""
+        """Returns the requests of an RPC, in the order of their arrival."""
         return [call.request for call in self.calls(rpc)]
 
     def close(self) -> None:
-        """Ends every call, and the server."""
+        """Ends every call and stops the server."""
         self._server.stop(None).wait()
 
     def _set(self, method: MethodDescriptor, answers: Iterable[Answer]) -> None:
@@ -149,7 +149,7 @@ class FakeBackend:
 
 
 class _Handlers(grpc.GenericRpcHandler):
-    """Sends every RPC of the services to one function."""
+    """Generic handler that passes every RPC to one function."""
 
     def __init__(self, answer: Callable[[MethodDescriptor, Any, grpc.ServicerContext], Any]) -> None:
         self._answer = answer

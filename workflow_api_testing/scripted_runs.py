@@ -1,4 +1,4 @@
-"""Moves runs by a script, by the transitions and records of a real execution, without executing anything."""
+"""Moves runs by method calls: makes the transitions and records of a real execution without executing steps."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -26,12 +26,12 @@ _OWNER: Final = "script"
 
 
 class ScriptError(ValueError):
-    """The script asks of a run what no execution could do; the message says what it can do instead."""
+    """Raised for a move that no execution could make; the message says what the run can do instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Execution:
-    """The segment of a run that executes, with the states of its steps."""
+    """The executing segment of a run, with the states of its steps."""
 
     tx: Tx
     run_id: str
@@ -41,11 +41,11 @@ class _Execution:
     states: StepStates
 
     def record(self) -> None:
-        """Writes the changes of the steps."""
+        """Writes the changes of the steps' states."""
         self.states.take_changes().write(self.tx, self.run_id, self.segment_id, self.at)
 
     def fail_if_stuck(self) -> bool:
-        """Closes the run as failed where its steps say that it cannot go on; returns whether it did."""
+        """Closes the run as failed if its steps cannot go on; returns whether the run was closed."""
         plan = self.states.plan()
         self.states.settle(plan)
         failure = self.states.failure(plan)
@@ -55,15 +55,15 @@ class _Execution:
         return failure is not None
 
     def running(self) -> list[str]:
-        """Returns the steps that have begun and not finished, by the table."""
+        """Returns the steps that have begun and not finished, according to the table."""
         return [row.step for row in sql.steps_of(self.tx, self.run_id) if row.status == StepStatus.RUNNING]
 
 
 class ScriptedRuns:
-    """The runtime of a backend under test: a run stays as it is until one of these methods moves it.
+    """Runtime of a backend under test: a run keeps its state until one of these methods moves it.
 
-    Each begins a queued run first. A run that has to end instead does so at the next of them, whichever it is: as
-    cancelled if it was asked to, or as failed after a rejected approval.
+    Each method begins a queued run first. A run whose cancellation was requested, or whose approval was rejected, ends
+    as cancelled or failed at the next call of any of these methods.
     """
 
     def __init__(self, services: Services, objects: ObjectStore) -> None:
@@ -81,7 +81,7 @@ class ScriptedRuns:
         self._execute(run_id, work)
 
     def progress(self, run_id: str, message: str, **data: Any) -> None:
-        """Records the event `step.progress` of the first step that runs, or may."""
+        """Records the event `step.progress` of the first step that runs or may begin."""
 
         def work(execution: _Execution) -> None:
             step = _working_step(execution)
@@ -91,10 +91,10 @@ class ScriptedRuns:
         self._execute(run_id, work)
 
     def park(self, run_id: str) -> list[str]:
-        """Completes the steps before the next approvals, asks for these, and returns their ids.
+        """Completes the steps before the next approvals, requests these approvals, and returns their ids.
 
         Raises:
-            ScriptError: no approval is left to ask for.
+            ScriptError: no approval is left to request.
         """
         asked: list[str] = []
 
@@ -120,16 +120,16 @@ class ScriptedRuns:
         outputs: Mapping[str, bytes | str] | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
-        """Completes every step that is left, and the run.
+        """Completes all remaining steps and the run.
 
         Args:
             run_id: The run.
             result: The value of the result step, as JSON; its member `summary_markdown` becomes the run's summary.
-            outputs: Files by path that the result step leaves, or the last step where the workflow has no result.
+            outputs: Files by path of the result step, or of the last step where the workflow has no result.
             warnings: Warnings of the run.
 
         Raises:
-            ScriptError: an approval stands before the end, or there is a result and the workflow declares none.
+            ScriptError: an approval is still to come, or `result` is given and the workflow declares none.
         """
         terms = self._terms(run_id)
         if result is not None and terms.result_step is None:
@@ -164,12 +164,12 @@ class ScriptedRuns:
         self._execute(run_id, work)
 
     def fail(self, run_id: str, message: str = "It failed.", *, code: str = failure_codes.NODE_FAILED) -> None:
-        """Fails the first step that runs, or may, and with it the run unless the step is optional.
+        """Fails the first step that runs or may begin, and the run with it unless the step is optional.
 
-        Another code than `node_failed` ends the run itself, as `wall_clock_limit_reached` does.
+        A code other than `node_failed`, such as `wall_clock_limit_reached`, fails the run itself.
 
         Raises:
-            ScriptError: there is no such code.
+            ScriptError: the code does not exist.
         """
         if code not in failure_codes.ALL:
             raise ScriptError(f"The failure code must be one of: {', '.join(failure_codes.ALL)}.")
@@ -185,7 +185,7 @@ class ScriptedRuns:
         self._execute(run_id, work)
 
     def _execute(self, run_id: str, work: Callable[[_Execution], None]) -> None:
-        """Runs `work` on the run's segment in one transaction, unless the run has to end instead."""
+        """Runs `work` on the run's segment in one transaction, unless the run must end instead."""
         at = self._services.clock()
 
         def write(tx: Tx) -> None:
@@ -222,7 +222,7 @@ class ScriptedRuns:
 
 
 def _open_segment(tx: Tx, run_id: str) -> str:
-    """Returns the segment that runs, or else waits to.
+    """Returns the running segment, or the one that waits to run.
 
     Raises:
         ScriptError: the run is over, waits for approvals, or does not exist.
@@ -234,7 +234,7 @@ def _open_segment(tx: Tx, run_id: str) -> str:
 
 
 def _working_step(execution: _Execution) -> str:
-    """Returns the first step that runs; begins the first that may where none does."""
+    """Returns the first running step; begins the first step that may begin where none runs."""
     running = execution.running()
     if running:
         return running[0]
@@ -252,7 +252,7 @@ def _approval_first(plan: Plan) -> ScriptError:
 def _complete_agents(
     execution: _Execution, values: Mapping[str, str], outputs: Mapping[str, Sequence[NewOutput]]
 ) -> Plan:
-    """Completes agent steps until only approvals are left or nothing is; returns what is then planned."""
+    """Completes agent steps until only approvals, or no steps, are left; returns the plan at that point."""
     states = execution.states
     begun = execution.running()
     while True:

@@ -1,1 +1,1 @@
-"""A visitor's own account: signing in and out, second factors, passkeys, preferences."""
+"""Pages of a visitor's own account: signing in and out, second factors, passkeys, preferences."""

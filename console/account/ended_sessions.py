@@ -1,4 +1,4 @@
-"""Forms of sessions that have ended: kept until the same person has signed in, and shown again as they were."""
+"""Keeps forms that arrive after their session ended, and fills them in again once the same person has signed in."""
 
 from http import HTTPStatus
 from typing import Final
@@ -20,7 +20,7 @@ _AS_IT_WAS: Final = "You have signed in again. The form is as you sent it; nothi
 
 
 class EndedSessions:
-    """Keeps forms whose sessions have ended, and fills them in again."""
+    """Keeper of forms whose sessions have ended."""
 
     def __init__(self, settings: ConsoleSettings, sessions: Sessions, responses: Responses) -> None:
         self._settings = settings
@@ -29,10 +29,10 @@ class EndedSessions:
         self._forms = KeptForms()
 
     async def keep(self, request: web.Request, page: Page) -> web.Response:
-        """Keeps the form of a request without a session, and leads to its page by the sign-in.
+        """Keeps the form of a request without a session; returns the redirect to the sign-in, which leads to the page.
 
         Raises:
-            HTTPException: nobody knows whose session it was, or the form is none or too large.
+            HTTPException: the owner of the session is unknown, or the body is no form or too large.
         """
         ended = self._sessions.ended(request)
         if ended is None or (request.content_length or 0) > self._settings.form_bytes:
@@ -53,7 +53,7 @@ class EndedSessions:
         return response
 
     def view(self, request: web.Request, visitor: Visitor, view: View) -> web.Response:
-        """Returns a page as `Responses.view`, with the form in it that was kept for this person and page."""
+        """Returns a page as `Responses.view`, filled in with the form that was kept for this person and page."""
         name = self._sessions.kept_form(request)
         kept = None
         if name and request.method == "GET" and REFRESH not in request.headers and visitor.user is not None:
@@ -67,13 +67,13 @@ class EndedSessions:
 
 
 def _page_of_form(request: web.Request, form: Form) -> str:
-    """Returns the address of the page that a form was sent from, else of the path that it was sent to."""
+    """Returns the address of the page that a form was sent from, else the path that it was sent to."""
     try:
         referrer = URL(request.headers.get("Referer", ""))
     except ValueError:
         referrer = URL()
     if referrer.path != request.path and referrer.authority == request.host and is_own_path(referrer.raw_path_qs):
         return referrer.raw_path_qs
-    # The address that a form was sent to does not name the earlier run of a start.
+    # Only the address of the form's page names the earlier run whose inputs fill a start.
     earlier = {"run": form["run"][0]} if form.get("run") else {}
     return URL.build(path=request.path, query=earlier).raw_path_qs

@@ -34,7 +34,7 @@ _SHOWN: Final = frozenset({"invalid_request", "rate_limited"})
 
 
 class OwnPasskeys:
-    """Handlers of the pages; changes count as sign-ins do where they are confirmed."""
+    """Handlers of the passkey pages; a change must be confirmed, which is queued like a sign-in."""
 
     def __init__(self, settings: ConsoleSettings, sessions: Sessions, responses: Responses, queue: SignInQueue) -> None:
         self._settings = settings
@@ -43,7 +43,7 @@ class OwnPasskeys:
         self._queue = queue
 
     async def show_list(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
-        """Returns the list."""
+        """Returns the list of passkeys."""
         own = await self._own(visitor, services)
         context = {"own": own, "host": passkey_host(request)}
         return self._responses.view(request, visitor, View("passkeys/list.html", context))
@@ -53,7 +53,7 @@ class OwnPasskeys:
         return await self._add_form(request, visitor, services)
 
     async def add(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
-        """Adds a passkey, and shows the recovery codes that come with the first."""
+        """Adds a passkey; shows recovery codes with the first one."""
         form = await self._sent(request, visitor)
         label, answer = form.get("label", ("",))[0].strip(), passkey_answer(request, form, self._settings)
         if answer is None or not label:
@@ -70,7 +70,7 @@ class OwnPasskeys:
         return self._responses.redirect(visitor, Redirect(PASSKEYS, f"{made.passkey.label} is added."))
 
     async def remove_form(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
-        """Asks for the password or a passkey before one is removed."""
+        """Asks for the password or a passkey before a passkey is removed."""
         return await self._remove_form(request, visitor, services, request.query.get("id", ""))
 
     async def remove(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
@@ -88,7 +88,7 @@ class OwnPasskeys:
         return self._responses.redirect(visitor, Redirect(PASSKEYS, "The passkey is removed."))
 
     async def codes_form(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
-        """Asks for the password or a passkey before there are new recovery codes."""
+        """Asks for the password or a passkey before new recovery codes are made."""
         return await self._codes_form(request, visitor, services)
 
     async def codes(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
@@ -180,7 +180,7 @@ class OwnPasskeys:
 
     @staticmethod
     def _shown(refusal: Refusal) -> str:
-        """Returns what a form says of a refusal; others have a page of their own."""
+        """Returns the message of a refusal that the form shows; raises other refusals."""
         if refusal.code not in _SHOWN:
             raise refusal
         problems: Any = refusal.details if isinstance(refusal.details, list) else ()

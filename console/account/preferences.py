@@ -1,4 +1,4 @@
-"""The page of a person's own settings, for every role: the time zone, and the way to the password."""
+"""Page of a person's own settings, for every role: the time zone, and links to password and passkeys."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ PREFERENCES: Final = "/preferences"
 
 
 class Preferences:
-    """Handlers of the page."""
+    """Handlers of the settings page."""
 
     def __init__(self, settings: ConsoleSettings, sessions: Sessions, responses: Responses) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""Sign-in with an identity provider: the way there, and the way back."""
+"""Sign-in with an OpenID Connect provider: the redirect to the provider, and the return from it."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import suppress
@@ -23,7 +23,7 @@ PROVIDER: Final = "/sign-in/provider"
 RETURN: Final = "/sign-in/provider/return"
 
 MAX_NEXT_CHARS: Final = 2_000
-"""Characters of the longest path to which a sign-in leads back."""
+"""Characters of the longest path that a sign-in leads back to."""
 
 _MAX_STATE_CHARS: Final = 100
 _MAX_CODE_CHARS: Final = 4_096
@@ -33,21 +33,21 @@ _NOT_SIGNED_IN: Final = "The identity provider did not sign you in. Begin again,
 
 
 class ProviderSignIn:
-    """Handlers of the two addresses."""
+    """Handlers of the addresses that begin and finish a sign-in with the provider."""
 
     def __init__(self, settings: ConsoleSettings, sessions: Sessions, responses: Responses) -> None:
         self._settings = settings
         self._sessions = sessions
         self._responses = responses
-        # Its calls may wait for the provider: passwords are verified meanwhile.
+        # A queue of its own: these calls may wait for the provider, and passwords are verified meanwhile.
         self._queue = SignInQueue()
 
     def stop(self) -> None:
-        """Refuses the sign-ins that still wait."""
+        """Refuses the sign-ins that wait."""
         self._queue.close()
 
     async def begin(self, request: web.Request, _: Visitor, services: NewServices) -> web.Response:
-        """Sends the browser to the provider, with a cookie of this sign-in."""
+        """Redirects the browser to the provider, with a cookie that names this sign-in."""
         begun = await self._queue.run(
             source_of(request, self._settings.client_address),
             lambda: services(CONSOLE).call(
@@ -57,13 +57,13 @@ class ProviderSignIn:
         )
         response = web.Response(status=303, headers={"Location": begun.authorization_url})
         then = request.query.get("next", "/")
-        # A browser does not store a longer cookie, and the sign-in would not be known on the way back.
+        # A browser does not store a longer cookie, so that the return would find no sign-in.
         kept = urlsafe_b64encode(then.encode()).decode() if is_own_path(then) and len(then) <= MAX_NEXT_CHARS else ""
         self._sessions.begin_attempt(response, f"{begun.attempt}~{kept}")
         return response
 
     async def finish(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
-        """Starts a session of the person whom the provider sent back."""
+        """Starts a session for the person whom the provider sent back."""
         attempt, _, kept = self._sessions.attempt(request).partition("~")
         query = {name: request.query.get(name, "") for name in ("state", "code", "iss")}
         bounds = {"state": _MAX_STATE_CHARS, "code": _MAX_CODE_CHARS, "iss": _MAX_ISSUER_CHARS}
@@ -87,7 +87,7 @@ class ProviderSignIn:
         except Refusal as refusal:
             wait = f" Try again in {refusal.retry_after} seconds." if refusal.retry_after else ""
             return self._failed(request, visitor, f"{refusal.message}{wait}", refusal)
-        # A browser that another site sent here withholds the session's cookie until a page of this console leads on.
+        # After a redirect from another site the browser withholds the session's cookie until our own page leads on.
         response = self._responses.view(request, visitor, View("signed_in.html", {"to": _path(kept)}))
         self._sessions.end_attempt(response)
         self._sessions.begin(response, session.token)
@@ -109,13 +109,13 @@ class ProviderSignIn:
 
 
 def own_address(request: web.Request, settings: ConsoleSettings, path: str) -> str:
-    """Returns a whole address of this console, for the provider, which knows those that it may send browsers to."""
+    """Returns an absolute address of this console, as registered at the provider."""
     # The host was checked.
     return f"{'https' if settings.https else 'http'}://{request.host}{path}"
 
 
 async def provider_label(services: NewServices) -> str:
-    """Returns what the button to the provider says; empty where there is none."""
+    """Returns the text of the button to the provider; empty without a provider."""
     with suppress(Refusal):
         options = await services(CONSOLE).call("SessionsService/GetSignInOptions", GetSignInOptionsRequest())
         return str(options.provider_label)
@@ -123,7 +123,7 @@ async def provider_label(services: NewServices) -> str:
 
 
 def _path(kept: str) -> str:
-    """Returns the page that was asked for before the sign-in."""
+    """Returns the path that the visitor asked for before the sign-in."""
     try:
         path = urlsafe_b64decode(kept).decode()
     except ValueError:

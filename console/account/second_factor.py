@@ -1,6 +1,6 @@
-"""Second step of a sign-in, for a person whose password was right: a passkey, or a recovery code.
+"""Second step of a sign-in after the password: a passkey or a recovery code.
 
-Takes the form of the page, and answers with the redirect that starts the session.
+The page's form is answered by the redirect that starts the session.
 """
 
 from contextlib import suppress
@@ -29,7 +29,7 @@ _SHOWN: Final = frozenset({"unauthorized", "invalid_request", "rate_limited"})
 
 
 class SecondFactor:
-    """Handlers of the page."""
+    """Handlers of the page for the second step."""
 
     def __init__(self, settings: ConsoleSettings, sessions: Sessions, responses: Responses, queue: SignInQueue) -> None:
         self._settings = settings
@@ -103,7 +103,7 @@ async def begin_session(
     session: Session,
     then: str,
 ) -> web.Response:
-    """Returns the redirect to the page that a person who has signed in may see, with the session's cookie."""
+    """Returns the redirect after a sign-in, with the session's cookie, to a page that the person may open."""
     if visitor.user is not None:
         # The sign-in succeeds even where the visitor's former session cannot be ended.
         with suppress(Refusal):
@@ -117,14 +117,14 @@ async def begin_session(
 
 
 def passkey_host(request: web.Request) -> str:
-    """Returns the host of a page, whose header was checked; empty for an address, at which no passkey works."""
+    """Returns the host name of a request, whose header was checked; empty for an IP address: passkeys need a name."""
     given = request.host.lower()
     host = given.rpartition("]")[0].removeprefix("[") if given.startswith("[") else given.partition(":")[0].rstrip(".")
     return "" if plain_address(host) else host
 
 
 def passkey_answer(request: web.Request, form: Form, settings: ConsoleSettings) -> PasskeyAnswer | None:
-    """Returns the answer of a passkey that a form brings, for the page that it must be of; None without one."""
+    """Returns the passkey's answer in a form, with the origin to verify it for; None without an answer."""
     response = form.get("response", ("",))[0]
     if not response:
         return None

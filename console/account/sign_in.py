@@ -20,11 +20,11 @@ from contract.refusals import Refusal
 from workflow_api.v1.sessions_pb2 import ChangePasswordRequest, SignInRequest, SignOutRequest
 
 SIGNED_OUT: Final = "/signed-out"
-"""Page to which the identity provider sends browsers that have signed out there too."""
+"""Page to which the identity provider sends browsers after the sign-out at the provider."""
 
 _NOBODY: Final = Visitor("")
 _MIN_PASSWORD_CHARS: Final = rules_of(ChangePasswordRequest.DESCRIPTOR.fields_by_name["new_password"]).min_length
-# Refusals that are shown on the form; any other has a page of its own.
+# Refusals that the form shows; any other has a page of its own.
 _SHOWN_ON_FORM: Final = frozenset({"unauthorized", "invalid_request", "rate_limited"})
 
 
@@ -38,14 +38,14 @@ class Account:
         self._queue = queue
 
     async def sign_in_form(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
-        """Returns the form, or a redirect for a visitor who has signed in already."""
+        """Returns the sign-in form, or a redirect for a visitor who has signed in already."""
         then = _return_path(request.query.get("next", ""))
         if visitor.user is not None:
             return self._responses.redirect(visitor, Redirect(then))
         return self._sign_in(request, visitor, then=then, provider=await provider_label(services))
 
     async def sign_in(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
-        """Starts a session."""
+        """Starts a session by name and password."""
         form = await self._form(request, visitor)
         name, then = _value(form, "name").strip().lower(), _return_path(_value(form, "next"))
         address = source_of(request, self._settings.client_address)
@@ -70,7 +70,7 @@ class Account:
 
     async def sign_out(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Ends the session."""
-        # Checked without a session, too: for a request from another site the browser withholds the session's cookie.
+        # The sender is checked without a session, too: from another site the browser sends no session cookie.
         check_sender(request, self._settings)
         provider_url = ""
         if visitor.user is not None:
@@ -81,7 +81,7 @@ class Account:
                 id_token=self._sessions.id_token(request),
             )
             provider_url = (await services(visitor.actor).call("SessionsService/SignOut", sign_out)).provider_url
-        # The content security policy lets no form lead to another site, but a page may lead on.
+        # The content security policy lets no form redirect to another site, but a page may.
         response = (
             self._responses.view(request, _NOBODY, View("signed_out.html", {"to": provider_url}))
             if provider_url
@@ -91,13 +91,13 @@ class Account:
         return response
 
     async def signed_out(self, request: web.Request, visitor: Visitor, _: NewServices) -> web.Response:
-        """Returns the page for somebody whom the identity provider sends back after the sign-out."""
+        """Returns the page that the identity provider leads to after the sign-out."""
         if visitor.user is not None:
             return self._responses.redirect(visitor, Redirect("/"))
         return self._responses.view(request, visitor, View("signed_out.html", {"to": ""}))
 
     async def password_form(self, request: web.Request, visitor: Visitor, _: NewServices) -> web.Response:
-        """Returns the form for another password."""
+        """Returns the form that changes the password."""
         return self._password(request, visitor)
 
     async def password(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
@@ -172,13 +172,13 @@ def sign_in_address(path: str) -> str:
 
 
 def _return_path(path: str) -> str:
-    """Returns a requested path of this console; the overview for anything else."""
+    """Returns a path of this console as requested; the overview for any other address."""
     own = is_own_path(path) and len(path) <= MAX_NEXT_CHARS
     return path if own and path.partition("?")[0] not in {SIGN_IN, SIGN_OUT} else "/"
 
 
 def _value(form: Form, name: str) -> str:
-    """Returns a field as it was typed: a password may begin or end with blanks."""
+    """Returns a field as typed: a password may begin or end with blanks."""
     return form.get(name, ("",))[0]
 
 

@@ -1,4 +1,4 @@
-"""Queues passwords to be verified, so that the tries of some do not hold up the sign-ins of others."""
+"""Queue of password verifications, fair by address, so that guessing does not delay other people's sign-ins."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -10,7 +10,7 @@ from contract.addresses import network_of
 from contract.refusals import Refusal
 
 _CONCURRENT: Final = 2
-"""As many as one backend verifies at a time; each takes at least a tenth of a second of one core."""
+"""Verifications under way: as many as one backend makes at a time, each at least 0.1 s of one core."""
 
 _WAITING_PER_ADDRESS: Final = 10
 _REMEMBERED_ADDRESSES: Final = 10_000
@@ -24,7 +24,7 @@ _Waiting = OrderedDict[str, deque[asyncio.Future[None]]]
 class SignInQueue:
     """Limits concurrent calls of the backend, and serves addresses round robin.
 
-    Addresses whose last sign-in succeeded come first, then those that are not known, then those whose last one failed.
+    Addresses whose last sign-in succeeded come first, then unknown ones, then those whose last sign-in failed.
     """
 
     def __init__(self) -> None:
@@ -34,11 +34,11 @@ class SignInQueue:
         self._succeeded: OrderedDict[str, bool] = OrderedDict()
 
     async def run(self, address: str, verify: Callable[[], Awaitable[T]]) -> T:
-        """Returns what `verify` gives, which calls the backend.
+        """Returns the result of `verify`, which calls the backend.
 
         Raises:
-            Refusal: `rate_limited`, too many of this address wait already; `runtime_unreachable`, the queue is closed;
-                and whatever `verify` raises.
+            Refusal: `rate_limited`, too many calls of this address wait already; `runtime_unreachable`, the queue is
+            closed; and the refusals of `verify`.
         """
         network = network_of(address)
         async with self._slot(network):
@@ -112,7 +112,7 @@ def _stopping() -> Refusal:
 
 
 async def _verified(verify: Callable[[], Awaitable[T]]) -> T:
-    """Returns what `verify` gives; a refusal for at most a second means that the backend was busy, and is retried."""
+    """Returns the result of `verify`, retried where a busy backend refuses for at most a second."""
     for _ in range(_RETRIES):
         try:
             return await verify()

@@ -1,1 +1,1 @@
-"""Pages that every kind of definition has: versions, their differences, and the editor."""
+"""Pages of all kinds of definitions: versions, their differences, and the editor."""

@@ -1,4 +1,4 @@
-"""The editor of definitions: a text with numbered lines is checked, compared, and saved as the next version."""
+"""Editor of definitions: checks a manifest, shows the differences, and saves it as the next version."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,13 +25,13 @@ from workflow_api.v1.definitions_pb2 import CompareVersionsRequest, DefinitionVe
 from workflow_api.v1.workflows_pb2 import AppliedResource, ApplyManifestsRequest, ExpectedVersion, ManifestFile
 
 FILE: Final = "manifest"
-"""The name under which the text is sent; problems are named `manifest:12: steps[0].agent`."""
+"""File name of the text in requests; problems are named `manifest:12: steps[0].agent`."""
 
 _PLACE: Final = re.compile(rf"{FILE}:([0-9]{{1,9}}): (.*)", re.DOTALL)
 _SPARE_LINES: Final = 10
 _FEWEST_LINES: Final = 20
 _MOST_NUMBERED: Final = 1_000
-"""Lines whose numbers a page has; its script adds the others."""
+"""Line numbers in the HTML; the page's script adds the others."""
 _EXCERPT_CHARS: Final = 160
 _FIELD_CHARS: Final = 200
 _REASON_CHARS: Final = 400
@@ -39,7 +39,7 @@ _MOST_PROBLEMS: Final = 30
 
 
 class LineProblem(NamedTuple):
-    """Mistake in a text: its line, or None where it is of no line, the field, why, and the beginning of the line."""
+    """Problem in a text: line number or None, field, reason, and the beginning of the line."""
 
     line: int | None
     field: str
@@ -48,19 +48,19 @@ class LineProblem(NamedTuple):
 
 
 class ShownProblems(NamedTuple):
-    """The first problems, as many as a page shows, and how many there are."""
+    """The first problems, as many as a page shows, and the number of all."""
 
     first: Sequence[LineProblem]
     total: int
 
     @property
     def left_out(self) -> int:
-        """Number of mistakes that are not shown."""
+        """Number of problems that are not shown."""
         return self.total - len(self.first)
 
 
 class SourceText(NamedTuple):
-    """A text for a field with numbered lines; `rows` is how many it shows, some more than it has.
+    """A text for a field with numbered lines; `rows` is the height of the field, some lines more than the text.
 
     `gutter` has the numbers of the first thousand rows.
     """
@@ -78,7 +78,7 @@ def line_problems(details: Any, text: str) -> list[LineProblem]:
 
 
 def problems_shown(found: Sequence[LineProblem]) -> ShownProblems:
-    """Returns what a page shows of problems: the first, their words cut."""
+    """Returns the first problems, with their texts cut for a page."""
     first = [
         each._replace(
             field=short(each.field, _FIELD_CHARS, size=_FIELD_CHARS),
@@ -109,10 +109,10 @@ def _problem(detail: Mapping[str, str], lines: Sequence[str]) -> LineProblem:
 
 
 LONGEST_TEXT: Final = 65_536
-"""Characters of the longest text that is edited in the console; a longer one is applied from a file."""
+"""Characters of the longest text that the console edits; longer manifests are applied from files."""
 
 _MOST_LISTED: Final = 20
-"""Of what a check finds: workflows that change as well, warnings, and why it is not ready."""
+"""Most entries in each list of a check's result: other workflows that change, warnings, missing readiness."""
 _CHANGED: Final = "The text has changed since it was checked. Review what would be saved now."
 
 
@@ -125,14 +125,14 @@ class _CheckResult(NamedTuple):
 
 
 class _Conflict(NamedTuple):
-    """The version that somebody saved meanwhile, and how it differs from the one that was edited."""
+    """The version that somebody saved meanwhile, and its difference from the edited one."""
 
     version: DefinitionVersion
     difference: ShownDifference
 
 
 class _InvalidError(Exception):
-    """The text cannot be saved."""
+    """Raised for a text that cannot be saved, with its problems."""
 
     def __init__(self, problems: list[LineProblem]) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ class _InvalidError(Exception):
 
 
 async def edit(kind: DefinitionKind, visit: Visit) -> PageResult:
-    """Shows the editor with the newest version, or with the older one that the query names."""
+    """Shows the editor with the version that the query names, by default the newest."""
     try:
         newest = await read_manifest(visit.services, kind, visit.path[ID])
         older = version_of(visit.query.get("from", ""))
@@ -155,7 +155,7 @@ async def edit(kind: DefinitionKind, visit: Visit) -> PageResult:
 
 
 async def save(kind: DefinitionKind, visit: Visit) -> PageResult:
-    """Checks a new text of a definition, or saves it if it was checked as it is."""
+    """Checks a changed text of a definition, or saves it if exactly this text was checked."""
     text = _text(visit)
     try:
         newest = await read_manifest(visit.services, kind, visit.path[ID])
@@ -171,12 +171,12 @@ async def save(kind: DefinitionKind, visit: Visit) -> PageResult:
 
 
 async def begin(kind: DefinitionKind, visit: Visit) -> PageResult:  # noqa: ARG001 - a handler of a page
-    """Shows the editor with the beginning of a new definition."""
+    """Shows the editor with a template of a new definition."""
     return _editor(kind, kind.starter)
 
 
 async def create(kind: DefinitionKind, visit: Visit) -> PageResult:
-    """Checks the text of a new definition, or saves it if it was checked as it is."""
+    """Checks the text of a new definition, or saves it if exactly this text was checked."""
     return await _check_or_save(kind, visit, _text(visit), None)
 
 
@@ -194,7 +194,7 @@ async def _check_or_save(kind: DefinitionKind, visit: Visit, text: str, newest: 
     try:
         (item, *_) = await _applied(visit.services, text, expected, dry_run=False)
     except _InvalidError as invalid:
-        # The next check shows what was saved meanwhile.
+        # The next check shows the version that was saved meanwhile.
         return _editor(kind, text, newest, problems=invalid.problems, status=409)
     return Redirect(kind.page_of(item.id), f"Saved as version {item.version}.")
 
@@ -216,10 +216,10 @@ async def _check(services: UserServices, kind: DefinitionKind, text: str, newest
 async def _applied(
     services: UserServices, text: str, expected: ExpectedVersion | None, *, dry_run: bool
 ) -> list[AppliedResource]:
-    """Returns what becomes of the document, then of the workflows that use it.
+    """Applies the text; returns the outcome for the document, then for the workflows that use it.
 
     Raises:
-        _InvalidError: it cannot be applied.
+        _InvalidError: the text cannot be applied.
     """
     request = ApplyManifestsRequest(
         files=[ManifestFile(name=FILE, content=text)],
@@ -268,11 +268,11 @@ def _editor(
 
 
 def _text(visit: Visit) -> str:
-    """Returns the text as it was typed; blanks at its ends belong to it."""
+    """Returns the text as typed, with blanks at its ends."""
     return next(iter(visit.form.get("text", ())), "")
 
 
 def _digest(text: str, newest: Manifest | None) -> str:
-    """Returns what tells whether a text was checked as it is, against the version that it will replace."""
+    """Returns a digest of a text and the version that it replaces, which shows that exactly these were checked."""
     version = 0 if newest is None else newest.newest_version
     return sha256(f"{version} {text}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Kinds of definitions as the console names them, and where their pages are."""
+"""Kinds of definitions: their names, the paths of their pages, and their starter manifests."""
 
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -8,10 +8,10 @@ class DefinitionKind(NamedTuple):
     """A kind of definitions.
 
     Attributes:
-        kind: Its name in manifests.
-        noun: What one is called.
-        path: Path of the list; the page of one is below it, by id.
-        starter: The manifest that a new one begins with.
+        kind: Name of the kind in manifests.
+        noun: Word for a definition of this kind.
+        path: Path of the list; a definition's page is below it, by id.
+        starter: Manifest with which a new definition begins.
     """
 
     kind: str
@@ -20,7 +20,7 @@ class DefinitionKind(NamedTuple):
     starter: str
 
     def page_of(self, definition_id: str, more: str = "") -> str:
-        """Returns the path of a definition's page, or of one below it."""
+        """Returns the path of a definition's page, or with `more` of a page below it."""
         return f"{self.path}/{quote(definition_id, safe='')}{more}"
 
 

@@ -1,4 +1,4 @@
-"""Versions of a definition on pages: list, differences, restoring one, and deleting the definition."""
+"""Pages of a definition's versions: list, differences, restoring a version, deleting the definition."""
 
 from typing import Any, Final, NamedTuple
 
@@ -37,7 +37,7 @@ _CHANGED: Final = "Somebody saved another version meanwhile. Review what would c
 
 
 class VersionList(NamedTuple):
-    """Versions, newest first, and the token of those that are older; empty where there are none."""
+    """Versions, newest first, and the page token of older ones; empty at the end."""
 
     versions: list[DefinitionVersion]
     older: str
@@ -62,13 +62,13 @@ async def read_manifest(
 
 
 def version_of(text: str) -> int | None:
-    """Returns the number of a version, None where the text is none."""
+    """Returns the number of a version; None where the text is no number."""
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else 0
     return number or None
 
 
 def missing(kind: DefinitionKind, message: str) -> View:
-    """Returns the page in place of what does not exist."""
+    """Returns the 404 page for a missing definition or version."""
     return View("definitions/missing.html", {"kind": kind, "message": message}, status=404)
 
 
@@ -86,7 +86,7 @@ async def show_versions(kind: DefinitionKind, visit: Visit) -> PageResult:
 
 
 async def compare(kind: DefinitionKind, visit: Visit) -> PageResult:
-    """Shows what differs between two versions of a definition."""
+    """Shows the differences between two versions of a definition."""
     before, after = (version_of(visit.query.get(name, "")) for name in ("before", "after"))
     if before is None or after is None:
         return missing(kind, "Two versions are compared, each a whole number from 1 on.")
@@ -112,14 +112,14 @@ async def compare(kind: DefinitionKind, visit: Visit) -> PageResult:
 
 
 class DifferenceLine(NamedTuple):
-    """A line, and how it is marked: `ins`, `del`, `h` for the place of what follows, or `same`."""
+    """A line of a difference and its mark: `ins`, `del`, `h` for the heading of a hunk, or `same`."""
 
     tag: str
     text: str
 
 
 class ShownDifference(NamedTuple):
-    """The lines that are shown of a difference, how many were added and removed, and whether lines are left out."""
+    """The lines shown of a difference, the numbers added and removed, and whether lines are left out."""
 
     lines: list[DifferenceLine]
     added: int
@@ -128,7 +128,7 @@ class ShownDifference(NamedTuple):
 
 
 def difference_lines(unified: str) -> ShownDifference:
-    """Returns a unified difference line by line, without its two lines of names and within what a page may have."""
+    """Returns the lines of a unified difference, without its two lines of names, bounded for a page."""
     every = unified.splitlines()[2:]
     first = "\n".join(short(line, _LINE_CHARS) for line in every[:_MOST_LINES])
     text, cut = beginning(first, _MOST_CHARS, _MOST_CHARS)
@@ -138,12 +138,12 @@ def difference_lines(unified: str) -> ShownDifference:
 
 
 async def ask_to_restore(visit: Visit) -> PageResult:
-    """Shows what going back to the version of the query would change."""
+    """Shows the changes of restoring the version that the query names."""
     return await _restoration(visit, visit.query.get("version", ""), "")
 
 
 async def restore(visit: Visit) -> PageResult:
-    """Goes back to a version, unless there is a newer one than was shown."""
+    """Restores a version, unless a newer version than the one shown was saved meanwhile."""
     version, expected = version_of(visit.sent("version")), version_of(visit.sent("expected"))
     if version is None or expected is None:
         return missing(WORKFLOW, NO_VERSION)
@@ -163,12 +163,12 @@ async def restore(visit: Visit) -> PageResult:
 
 
 async def ask_to_delete(kind: DefinitionKind, visit: Visit) -> PageResult:
-    """Asks whether a definition is to be deleted."""
+    """Asks for confirmation before a definition is deleted."""
     return await _deletion(kind, visit, "")
 
 
 async def delete(kind: DefinitionKind, visit: Visit) -> PageResult:
-    """Deletes a definition, or shows what uses it."""
+    """Deletes a definition, or shows its users where it is in use."""
     request = DeleteDefinitionRequest(kind=kind.kind, definition=visit.path[ID])
     try:
         deleted = await visit.services.call("DefinitionsService/DeleteDefinition", request)

@@ -1,1 +1,1 @@
-"""Forms as browsers send them, with and without files, and what is wrong with their fields."""
+"""Reading of submitted forms, with and without files, and the problems of their fields."""

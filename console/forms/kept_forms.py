@@ -1,7 +1,7 @@
-"""Forms that arrive after their session had ended, or twice, from a double click, a reload or a lost connection.
+"""Handling of forms that arrive late, after their session ended, or twice, by a double click or a reload.
 
-Late forms are kept in this process until their person has signed in again. What a form does is done once: a page's
-forms have a token of their own, and the same fields with the same token to the same address are the same form.
+Late forms are kept in this process until their sender has signed in again. A repeated form takes effect once: each
+page has a token of its own, and equal fields with an equal token and address count as a repetition.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ SECONDS: Final = 900
 _MOST: Final = 32
 _MOST_BYTES: Final = 262_144
 _SECRET_WORDS: Final = ("password", "secret", "token")
-# A page shows a version of its own, and files are chosen again.
+# The refilled page has its own token and version, and files are chosen again.
 _NOT_KEPT: Final = frozenset({TOKEN_FIELD, UPLOAD_FIELD, "version"})
 _UNFILLED_TYPES: Final = frozenset({"button", "file", "image", "password", "reset", "submit"})
 _TICKED_TYPES: Final = frozenset({"checkbox", "radio"})
 
 
 class KeptForm(NamedTuple):
-    """A form: whose it is, the address of the page that it stands on, where it was sent, and its fields."""
+    """A late form: its owner, the address of its page, the address that it was sent to, and its fields."""
 
     owner: str
     page: str
@@ -42,13 +42,13 @@ class KeptForm(NamedTuple):
 
 
 class KeptForms:
-    """A few forms, by random names that only the browser which sent one knows."""
+    """Store of a few late forms, by random names that only the sending browser knows."""
 
     def __init__(self) -> None:
         self._forms: OrderedDict[str, KeptForm] = OrderedDict()
 
     def keep(self, owner: str, page: str, action: str, form: Form) -> str:
-        """Keeps a form without its secrets; returns its name, or an empty one where it is too large."""
+        """Keeps a form without its secrets; returns its name, empty where the form is too large."""
         fields = {name: values for name, values in form.items() if _is_kept(name)}
         size = sum(len(text.encode(errors="replace")) for name, values in fields.items() for text in (name, *values))
         if size > _MOST_BYTES:
@@ -60,7 +60,7 @@ class KeptForms:
         return name
 
     def take(self, name: str, owner: str, page: str) -> KeptForm | None:
-        """Returns the form of this person and page, which is forgotten then; one of somebody else is forgotten, too."""
+        """Removes a form; returns it if it is of this owner and page, else None."""
         kept = self._forms.get(name)
         if kept is None or (kept.owner == owner and kept.page != page):
             return None
@@ -69,7 +69,7 @@ class KeptForms:
 
 
 def refilled(page: str, kept: KeptForm) -> str:
-    """Returns a page with the fields of the form in it that was sent there before."""
+    """Returns a page's HTML with the fields of its form filled in from a kept form."""
     finder = _FieldFinder(page, kept)
     finder.feed(page)
     finder.close()
@@ -81,7 +81,7 @@ def refilled(page: str, kept: KeptForm) -> str:
 
 
 class _FieldFinder(HTMLParser):
-    """Finds what must change in a page, as (begin, end, new text)."""
+    """Parser of a page that collects the replacements which fill in a form, as (begin, end, new text)."""
 
     def __init__(self, page: str, kept: KeptForm) -> None:
         super().__init__(convert_charrefs=False)
@@ -115,7 +115,7 @@ class _FieldFinder(HTMLParser):
             self._text = self._next_of(name)
 
     def handle_endtag(self, tag: str) -> None:
-        """Ends a form or a field."""
+        """Notes the end of a form or a field."""
         if tag == "form":
             self._inside = False
         elif tag == "select":
@@ -158,7 +158,7 @@ def _is_kept(name: str) -> bool:
 
 
 SHOWN_SECONDS: Final = 5.0
-"""Time for which the answer to a form is given to its repetition, where it shows what exists nowhere else."""
+"""Time for which a repeated form gets the first answer, where that answer shows a new secret."""
 
 _REDIRECT_SECONDS: Final = 60.0
 _REFUSED_SECONDS: Final = 3_600.0
@@ -167,7 +167,7 @@ _SENT_ALREADY: Final = View("sent_already.html", status=409)
 
 
 def form_key(secret: str, path: str, token: str, form: Form) -> bytes:
-    """Returns what tells a form apart from others."""
+    """Returns a key that is equal for repetitions of a form only."""
     fields = sorted((name, *values) for name, values in form.items())
     return sha256(repr((secret, path, token, fields)).encode()).digest()
 
@@ -178,17 +178,17 @@ class _FormResult:
     forget_at: float
 
 
-class Repeats:
-    """The forms that were handled lately in this process, and those that are being handled."""
+class FormRepeats:
+    """Recognizes repeated forms among those handled lately, or being handled, in this process."""
 
     def __init__(self) -> None:
         self._under_way: dict[bytes, asyncio.Future[PageResult]] = {}
         self._done: OrderedDict[bytes, _FormResult] = OrderedDict()
 
     async def once(self, key: bytes, handle: Callable[[], Awaitable[PageResult]]) -> PageResult:
-        """Returns the answer to a form, which is handled unless the same one was, or is being handled.
+        """Returns the answer to a form; calls `handle` unless an equal form was handled or is being handled.
 
-        A form that is refused or shown again with problems has done nothing, and is handled again.
+        A form that was refused, or shown again with problems, had no effect and is handled again.
         """
         while (earlier := self._under_way.get(key)) is not None:
             await asyncio.wait([earlier])
@@ -201,7 +201,7 @@ class Repeats:
             answer = await handle()
             future.set_result(answer)
         finally:
-            # Where it was refused, who waits handles it instead.
+            # After a refusal the next waiting request handles the form.
             future.cancel()
             del self._under_way[key]
         self._remember(key, answer)
@@ -222,7 +222,7 @@ class Repeats:
             self._done.popitem(last=False)
 
     def _withhold(self, key: bytes) -> None:
-        """Forgets what an answer showed; that it was given stays known."""
+        """Replaces a remembered answer by the notice that the form was sent already."""
         done = self._done.get(key)
         if done is not None:
             done.answer = _SENT_ALREADY

@@ -1,7 +1,7 @@
-"""Reads submitted forms with files, whose bytes are handed on as they arrive.
+"""Reads submitted forms with files, streaming the files to the backend.
 
-A form is `multipart/form-data`. Its token comes before its files, so that nobody else's bytes are handed on; no more of
-a file than one part is in memory.
+A form is `multipart/form-data`. Its token comes before its files, so that files of foreign pages are never staged; at
+most one part of a file is in memory.
 """
 
 import asyncio
@@ -31,26 +31,26 @@ from contract.connections import WaitKind
 T = TypeVar("T")
 
 UPLOAD_FIELD: Final = "upload"
-"""The field that names the upload of files that an earlier form brought."""
+"""Field that names the upload with the files of an earlier form."""
 
 _MEDIA_TYPE: Final = "multipart/form-data"
 _MOST_BYTES: Final = 600_000_000
 MOST_FILES: Final = 2_000
-"""Files that one form may have."""
+"""Most files of one form."""
 _LONGEST_SECONDS: Final = 3_600.0
 _CHUNK_BYTES: Final = 65_536
 _FOLDERS: Final = re.compile(r"[/\\]")
 
 
 class FileForm(NamedTuple):
-    """The fields of a form without its files, and why files were not taken, by the names of their fields."""
+    """Fields of a form without its files, and the reasons for refused files by field."""
 
     form: Form
     refused: dict[str, str]
 
 
 def has_files(request: web.Request) -> bool:
-    """Returns whether a form is of the kind that may have files."""
+    """Returns whether the body is `multipart/form-data`, which may have files."""
     return request.content_type == _MEDIA_TYPE
 
 
@@ -63,7 +63,7 @@ async def read_file_form(
 ) -> FileForm:
     """Returns the fields of a form without its token, with the upload that its files were added to.
 
-    Without services its files are dropped. Only the fields in `several` may come more than once.
+    Without services the files are dropped. Only the fields in `several` may come more than once.
 
     Raises:
         HTTPException: it is no form, too large, too slow, has a field twice, or its token is missing or another
@@ -84,7 +84,7 @@ async def read_file_form(
 
 
 class _FormReader:
-    """Reads one form; a malformed one is a ValueError, one that stalls a TimeoutError."""
+    """Reader of one form; raises ValueError for a malformed form and TimeoutError for a stalled one."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class _FormReader:
         self._secret = secret
         self._settings = settings
         self._staging = staging
-        # A token that is there twice is refused as a foreign one.
+        # A repeated token is refused like a foreign one.
         self._several = {TOKEN_FIELD, *several}
         self._form: dict[str, list[str]] = {}
         self._left = _MOST_BYTES
@@ -144,7 +144,7 @@ class _FormReader:
 
     async def _read_file(self, part: BodyPartReader, field: str, name: str) -> None:
         if not name or self._staging is None:
-            # No file was chosen in the field, or none is taken.
+            # No file was chosen in the field, or files are dropped.
             async for _ in self._chunks(part):
                 pass
             return
@@ -159,7 +159,7 @@ class _FormReader:
             yield chunk
 
     async def _arrived(self, read: Awaitable[T]) -> T:
-        """Returns what is read, which the sender may not keep waiting for longer than a reader of an answer may."""
+        """Returns the bytes read; the sender may stall for at most `stall_seconds`."""
         with self._connection.waiting(WaitKind.BODY):
             async with asyncio.timeout(self._settings.stall_seconds):
                 return await read

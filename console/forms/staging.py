@@ -1,4 +1,4 @@
-"""Hands the files of a form on to the backend, which stages them for a start."""
+"""Streams the files of a form to the backend, which stages them for the start of a run."""
 
 import asyncio
 import secrets
@@ -18,22 +18,22 @@ from workflow_api.v1.uploads_pb2 import (
 )
 
 FILES_PREFIX: Final = "files."
-"""Before the parameter in the names of fields for files."""
+"""Prefix of file fields; the name of the parameter follows."""
 
 _PART_BYTES: Final = 1_048_576
 _REFUSED: Final = frozenset({"invalid_request", "not_found", "rate_limited"})
 WAIT_SECONDS: Final = 60.0
-"""Time for which a zip waits for other people's, so that it need not be sent again."""
+"""Longest wait of a zip while other zips are expanded, so that the browser need not send it again."""
 _NUMBERS: Final = 2**31 - 1
 _MOST_REASONS: Final = 10
 
 
 class FileStaging:
-    """Stages the files of one form.
+    """Stager of the files of one form.
 
     Attributes:
         upload_id: The upload that holds them; empty before the first.
-        refused: Why files were not taken, by the names of their fields: each reason once, the first few.
+        refused: Reasons for refused files by field; each reason once, the first few.
     """
 
     def __init__(self, services: UserServices) -> None:
@@ -43,7 +43,7 @@ class FileStaging:
         self._reasons: dict[str, set[str]] = {}
 
     async def stage(self, upload_id: str, field: str, name: str, chunks: AsyncIterator[bytes]) -> None:
-        """Adds a file to the upload, or to a new one where it is empty; all of a refused one is read.
+        """Adds a file to the upload, or to a new upload where `upload_id` is empty; reads a refused file to its end.
 
         Raises:
             Refusal: the backend cannot be reached.
@@ -108,7 +108,7 @@ class FileStaging:
             await asyncio.sleep(pause)
 
     async def _remove(self, number: int) -> None:
-        """Removes what has arrived of a file; where that fails, it goes with its upload."""
+        """Removes an incomplete file; where the removal fails, the file expires with its upload."""
         if self.upload_id:
             with suppress(Refusal):
                 request = RemoveUploadedFileRequest(upload_id=self.upload_id, number=number)

@@ -1,4 +1,4 @@
-"""URL-encoded forms: reads one within its bounds, checks its sender, and reports problems by field."""
+"""Reads URL-encoded forms within bounds, checks their sender, and reports problems by field."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
 _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 MAX_FIELDS: Final = 2_000
 SMALL_BYTES: Final = 8_192
-"""The largest form of somebody who has not signed in."""
+"""Bytes of the largest form of a visitor who has not signed in."""
 _SHOWN_NAME_CHARS: Final = 100
 _FOREIGN: Final = (
     "This form was not sent by a page of this console, or its page is out of date. Go back, reload, try again."
@@ -29,23 +29,23 @@ Form = Mapping[str, Sequence[str]]
 """Texts by the names of their fields, as `text_of_field` returns them."""
 
 TOKEN: Final = web.RequestKey("token", str)
-"""The token that a form had, kept with its request."""
+"""The form's token, kept with its request."""
 
 Problems = Mapping[str, str]
-"""The problem of each field, in words that complete "the field …"."""
+"""Problem of each field, in words that complete "the field …"."""
 
 _WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 
 
 def check_sender(request: web.Request, settings: ConsoleSettings) -> None:
-    """Refuses a request that a page of another site makes a browser send.
+    """Refuses a request that another site's page made the browser send.
 
     Raises:
         HTTPForbidden: the request has another origin than this console.
     """
     origin = request.headers.get("Origin")
     if origin is None:
-        # Current browsers send an origin with every form; a client without one is no page, and needs the token anyway.
+        # Current browsers send an origin with every form; clients without an origin need the token anyway.
         own = request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
     else:
         host = request.headers.get("Host", "")
@@ -62,14 +62,14 @@ async def read_form(
     *,
     most_bytes: int | None = None,
 ) -> Form:
-    """Returns the fields of a form without its token, which must be that of the visitor with this secret.
+    """Returns the fields of a form without its token, which must belong to the visitor with this secret.
 
-    Only the fields in `several` may come more than once. Of a visitor without a secret nothing is read.
+    Only the fields in `several` may come more than once. The body of a visitor without a secret is not read.
 
     Args:
         request: The request whose body is the form.
-        secret: The visitor's secret, empty where they have none yet.
-        settings: The settings, which bound a form where `most_bytes` does not.
+        secret: The visitor's secret; empty before their first page.
+        settings: The console's settings, which bound the form without `most_bytes`.
         several: Names of fields.
         most_bytes: The largest form, in bytes.
 
@@ -80,7 +80,7 @@ async def read_form(
     if not secret:
         raise closing(web.HTTPForbidden(text=_FOREIGN))
     body = await _body(request, settings.form_bytes if most_bytes is None else most_bytes, settings.body_seconds)
-    # A large form takes longer than others may wait for the event loop.
+    # Large forms are parsed in a thread, because they would hold the event loop up.
     form = _fields(request, body) if len(body) <= SMALL_BYTES else await asyncio.to_thread(_fields, request, body)
     request[TOKEN] = check_token(secret, form.pop(TOKEN_FIELD, []))
     for name, values in form.items():
@@ -89,10 +89,10 @@ async def read_form(
 
 
 def check_token(secret: str, given: Sequence[str]) -> str:
-    """Returns the token of a form, unless it is not that of the visitor with this secret.
+    """Returns the token of a form, which must belong to the visitor with this secret.
 
     Raises:
-        HTTPForbidden: it is missing, there several times, or another visitor's.
+        HTTPForbidden: the token is missing, repeated, or another visitor's.
     """
     if not secret or len(given) != 1 or not is_form_token(secret, given[0]):
         raise web.HTTPForbidden(text=_FOREIGN)
@@ -100,10 +100,10 @@ def check_token(secret: str, given: Sequence[str]) -> str:
 
 
 def check_once(name: str, values: Sequence[str], several: Collection[str]) -> None:
-    """Refuses a field that comes more than once, unless it is one of `several`: nobody can say which value is meant.
+    """Refuses a repeated field that is not one of `several`, because its value is ambiguous.
 
     Raises:
-        HTTPBadRequest: it does.
+        HTTPBadRequest: the field is repeated.
     """
     if len(values) > 1 and name not in several:
         shown = name[:_SHOWN_NAME_CHARS]
@@ -112,12 +112,12 @@ def check_once(name: str, values: Sequence[str], several: Collection[str]) -> No
 
 
 def text_of_field(sent: str) -> str:
-    """Returns what was typed into a field: browsers end lines in forms with CR LF."""
+    """Returns a field's text with LF line ends, as typed; browsers send CR LF."""
     return sent.replace("\r\n", "\n")
 
 
 def closing(error: web.HTTPException) -> web.HTTPException:
-    """Returns an error after which the connection is closed, as the rest of the body is not read."""
+    """Returns the error with the connection closed after it, because the rest of the body is not read."""
     error.force_close()
     return error
 
@@ -126,7 +126,7 @@ def problems_of(refusal: Refusal) -> Problems:
     """Returns the problems of an `invalid_request` by field; `allowed_hours.end_hour` counts as `allowed_hours`.
 
     Raises:
-        Refusal: any other refusal, which is not about the form's fields.
+        Refusal: the refusal itself if it is not about the form's fields.
     """
     if refusal.code != "invalid_request":
         raise refusal
@@ -139,12 +139,12 @@ def problems_of(refusal: Refusal) -> Problems:
 
 
 def invalid(problems: Mapping[str, str]) -> Refusal:
-    """Returns the refusal of a form that cannot be read, in the form of a service's refusal."""
+    """Returns an `invalid_request` refusal with these problems, like a service's."""
     return Refusal("invalid_request", details=[{"name": name, "reason": reason} for name, reason in problems.items()])
 
 
 def whole_number(text: str) -> int | None:
-    """Returns a typed number, or None where it is none; the backend checks its range."""
+    """Returns a typed whole number, or None; the backend checks the range."""
     return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
 
 
@@ -154,10 +154,10 @@ def form_hash(form: NamedTuple) -> str:
 
 
 def check_unchanged(form: NamedTuple, shown: str) -> None:
-    """Compares the current values with the hash of the values that a submitted form showed.
+    """Refuses a form whose current values differ from `shown`, the hash of the values that it showed.
 
     Raises:
-        Refusal: `invalid_request` where they differ: the form would undo another user's change.
+        Refusal: `invalid_request`: the form would undo another user's change.
     """
     if form_hash(form) != shown:
         raise invalid({"form": "Somebody else changed this meanwhile. It is shown as it is now: change it again."})

@@ -1,1 +1,1 @@
-"""Parts of all requests and responses: connections, headers, tokens, static files, streams, downloads."""
+"""HTTP of the console: connections, headers, form tokens, static files, event streams, downloads."""

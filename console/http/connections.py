@@ -1,4 +1,4 @@
-"""aiohttp server of the console, on connections that are bounded in total and for each address."""
+"""aiohttp server of the console, with connections bounded in total and for each address."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ _LIMITS: Final[Mapping[str, Any]] = MappingProxyType(
         "max_line_size": _MAX_LINE_BYTES,
         "max_field_size": _MAX_LINE_BYTES,
         "max_headers": 200,
-        # How long the rest of a refused form is read and discarded, so that its sender sees the answer.
+        # The rest of a refused form is read and discarded for this long, so that its sender sees the answer.
         "lingering_time": 2.0,
     }
 )
@@ -43,12 +43,12 @@ class ConsoleServer:
 
     @property
     def connections(self) -> "list[ConsoleConnection]":
-        """All that are open."""
+        """All open connections."""
         server = self._runner.server if self._runner is not None else None
         return cast("list[ConsoleConnection]", server.connections) if server is not None else []
 
     async def start(self) -> None:
-        """Listens.
+        """Starts to listen.
 
         Raises:
             OSError: the address cannot be bound.
@@ -125,24 +125,24 @@ class ConsoleConnection(BoundedConnection, web.RequestHandler):
         self.force_close()
 
     async def start(self) -> None:
-        """Serves requests one after the other; aiohttp calls it, also for a connection that was evicted meanwhile."""
+        """Serves requests one after the other; called by aiohttp, even for a connection evicted meanwhile."""
         if self.transport is not None:
             await super().start()
 
     def data_received(self, data: bytes) -> None:
-        """Takes bytes from the socket; aiohttp calls it."""
+        """Takes bytes from the socket; called by aiohttp."""
         super().data_received(data)
         if self.wait_kind is WaitKind.REQUEST:
             self.wait_for(WaitKind.HEAD)
 
     def pause_writing(self) -> None:
-        """Notes that the browser does not read; the transport calls it."""
+        """Notes that the browser does not read; called by the transport."""
         super().pause_writing()
         self._wait_kind_before_reader = self.wait_kind
         self.wait_for(WaitKind.READER)
 
     def resume_writing(self) -> None:
-        """Notes that the browser reads again; the transport calls it."""
+        """Notes that the browser reads again; called by the transport."""
         super().resume_writing()
         if self._wait_kind_before_reader is WaitKind.NOTHING:
             self.end_wait()
@@ -156,7 +156,7 @@ class ConsoleConnection(BoundedConnection, web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 - aiohttp names it
     ) -> web.StreamResponse:
-        """Answers what never became a request of the application; aiohttp's own words would quote it."""
+        """Answers a malformed request; aiohttp's own message would quote it."""
         _LOG.info("Malformed request, or a defect: %s", type(exc).__name__)
         if self.transport is None:
             raise ConnectionError("the browser has disconnected")
@@ -170,7 +170,7 @@ class ConsoleConnection(BoundedConnection, web.RequestHandler):
 
 
 class AddressLimiter(Generic[C]):
-    """At most `limit` connections in total, and `per_address` from one address, of IPv6 from one /64."""
+    """Limiter to `limit` connections in total, and `per_address` from one IPv4 address or IPv6 /64."""
 
     def __init__(self, limit: int, per_address: int) -> None:
         self._all = ConnectionLimiter[C](limit)
@@ -185,7 +185,7 @@ class AddressLimiter(Generic[C]):
         return self._all.evicted + self._evicted_by_address
 
     def admit(self, newcomer: C, address: str) -> None:
-        """Admits a connection, or evicts; an address that is at its own limit never evicts another's."""
+        """Admits a connection and evicts another at a limit; an address at its own limit evicts only its own."""
         network = network_of(address)
         limiter = self._of_network.setdefault(network, ConnectionLimiter[C](self._per_address))
         before = limiter.evicted

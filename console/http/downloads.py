@@ -1,4 +1,4 @@
-"""Downloads: bytes of a streaming RPC, sent as fast as the browser reads them."""
+"""Downloads: bytes of a streaming RPC, sent as fast as the browser reads."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from contract.refusals import Refusal
 from workflow_api.v1.outputs_pb2 import DownloadHeader
 
 MESSAGE_SECONDS: Final = 30.0
-"""The longest wait for the next part."""
+"""Longest wait for the next part of a download."""
 
 _LOG = logging.getLogger(__name__)
 _MOST: Final = 40
@@ -43,19 +43,19 @@ async def open_download(messages: Messages, *, inline: bool = False) -> FileDown
 
 
 async def whole(content: bytes) -> AsyncGenerator[bytes, None]:
-    """Yields bytes that are there already as the only part of a download."""
+    """Yields `content` as the only part of a download."""
     yield content
 
 
 class MessageParts:
-    """The bytes of the messages of a stream, as `read` finds them in each."""
+    """Parts of a download from the messages of a stream; `read` returns the bytes of a message."""
 
     def __init__(self, messages: Messages, read: Callable[[Any], bytes]) -> None:
         self._messages = messages
         self._read = read
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """Returns itself."""
+        """Returns this iterator."""
         return self
 
     async def __anext__(self) -> bytes:
@@ -68,17 +68,17 @@ class MessageParts:
 
 
 class Downloads:
-    """The downloads under way; one that stalls for `stall_seconds` is ended."""
+    """Sender of downloads; ends a download that stalls for `stall_seconds`."""
 
     def __init__(self, stall_seconds: float) -> None:
         self._stall_seconds = stall_seconds
         self._open: Counter[str] = Counter()
 
     async def send(self, request: web.Request, session: str, download: FileDownload) -> web.StreamResponse:
-        """Sends a download; where it fails in its middle the connection is reset, so that it is not taken for whole.
+        """Sends a download; a failure in its middle resets the connection, so that the file is not taken for whole.
 
         Raises:
-            HTTPTooManyRequests: as many are under way as are allowed.
+            HTTPTooManyRequests: the most downloads are under way.
         """
         async with aclosing(download.parts) as parts:
             if self._open.total() >= _MOST or self._open[session] >= _MOST_OF_SESSION:
@@ -92,7 +92,7 @@ class Downloads:
                     del self._open[session]
 
     async def _send(self, request: web.Request, download: FileDownload, parts: Parts) -> web.StreamResponse:
-        # The first part before the head: what fails until then is an ordinary page.
+        # The first part is read before the head is sent: a failure until then gives an ordinary error page.
         part = await anext(parts, None)
         response = web.StreamResponse(headers=_headers(download))
         response.content_length = download.length
@@ -122,5 +122,5 @@ def _headers(download: FileDownload) -> dict[str, str]:
     media_type = download.media_type if _MEDIA_TYPE.fullmatch(download.media_type) else _BYTES
     if download.inline:
         return {"Content-Type": media_type}
-    # The name says how to save it; nothing of it is ever shown as a page of this console.
+    # Always an attachment: a downloaded file is never shown as a page of this console.
     return {"Content-Type": _BYTES, "Content-Disposition": content_disposition(download.file_name)}

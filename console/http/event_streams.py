@@ -1,4 +1,4 @@
-"""Live updates: server-sent events, bounded in number and in time by the session."""
+"""Live updates: server-sent events, bounded in number and ended with the session."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ Events = AsyncIterator[tuple[str, str]]
 
 
 class EventStreams:
-    """The open streams of live updates."""
+    """Sender of live updates; knows the open streams."""
 
     def __init__(self, settings: ConsoleSettings) -> None:
         self._settings = settings
@@ -34,7 +34,7 @@ class EventStreams:
 
     @property
     def count(self) -> int:
-        """The number of open streams."""
+        """Number of open streams."""
         return self._open.total()
 
     def stop(self) -> None:
@@ -49,7 +49,7 @@ class EventStreams:
         Of refreshes that follow each other within a second, the last is sent once the second is over.
 
         Raises:
-            HTTPTooManyRequests: as many streams are open as are allowed.
+            HTTPTooManyRequests: the most streams are open.
         """
         if self.count >= self._settings.streams or self._open[session] >= self._settings.session_streams:
             raise web.HTTPTooManyRequests(text=_TOO_MANY)
@@ -123,7 +123,7 @@ class _PendingEvents:
         self._next: asyncio.Task[tuple[str, str]] | None = None
 
     async def next(self, seconds: float) -> tuple[str, str] | None:
-        """Returns the next event, or None where there is none within `seconds`."""
+        """Returns the next event; None if no event comes within `seconds`."""
         if self._next is None:
             self._next = asyncio.create_task(self._read())
         done, _ = await asyncio.wait({self._next}, timeout=seconds)

@@ -75,12 +75,12 @@ def source_of(request: web.Request, client_address: str) -> str:
 
 
 def form_token(secret: str) -> str:
-    """Returns a token for the forms of one page of this visitor; every page has another."""
+    """Returns a token for the forms of one page of the visitor; every page gets a different token."""
     return _form_token(secret, token_hex(_PAGE_CHARS // 2))
 
 
 def is_form_token(secret: str, token: str) -> bool:
-    """Returns whether a token is that of a page of this visitor."""
+    """Returns whether a token was made for a page of this visitor."""
     return hmac.compare_digest(_form_token(secret, token[:_PAGE_CHARS]).encode(), token.encode())
 
 

@@ -1,4 +1,4 @@
-"""Style sheets, scripts and icons, each at an address that changes with its content."""
+"""Static files: style sheets, scripts and icons, each at an address that changes with its content."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,7 +13,7 @@ STATIC: Final = "/static/"
 ROUTE: Final = STATIC + "{version}/{name}"
 
 MOST_COUNTED: Final = 10
-"""The icon `count-<n>.svg` of that number says that there are as many or more."""
+"""Largest number with an icon `count-<n>.svg`, which stands for this many or more."""
 
 _MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -54,7 +54,7 @@ class StaticFiles:
 
 
 def _counting(icon: bytes, count: int) -> bytes:
-    """Returns the icon with a number on it; without one for none."""
+    """Returns the icon with a number on it; without a number for 0."""
     if not count:
         return icon
     text = f"{MOST_COUNTED - 1}+" if count == MOST_COUNTED else str(count)

@@ -1,1 +1,1 @@
-"""Parts of the pages of keys: the form, details, trial calls, counts of usage."""
+"""Parts of the pages of API keys: form, details, dry runs of calls, counts of usage."""

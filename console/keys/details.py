@@ -7,7 +7,7 @@ from contract.times import milliseconds_of
 from workflow_api.v1.keys_pb2 import FoundKey, KeyRecord, WorkflowAccess
 
 PICKED_UP_MS: Final = 60_000
-"""The longest time until every edge knows a new key."""
+"""Longest time until every edge knows a new key."""
 
 _STATES: Final = {
     "active": ("Active", "good"),
@@ -24,7 +24,7 @@ class State(NamedTuple):
 
 
 class KeyDetails(NamedTuple):
-    """A key as text; times in milliseconds since the epoch, None where there is none or it is unknown."""
+    """Details of a key as text; times in milliseconds since the epoch, None where unset or unknown."""
 
     key_id: str
     name: str
@@ -48,7 +48,7 @@ class KeyDetails(NamedTuple):
 
 
 def key_details(record: KeyRecord, now_ms: int, used_ms: int | None = None) -> KeyDetails:
-    """Returns a key as text."""
+    """Returns the details of a key as text."""
     key = record.key
     return KeyDetails(
         key_id=key.key_id,
@@ -74,7 +74,7 @@ def key_details(record: KeyRecord, now_ms: int, used_ms: int | None = None) -> K
 
 
 def matches(record: KeyRecord, text: str) -> bool:
-    """Returns whether a key's name, id or description holds a text in lower case."""
+    """Returns whether a key's name, id or description contains `text`, which is in lower case."""
     return any(text in value.lower() for value in (record.key.name, record.key.key_id, record.description))
 
 

@@ -24,14 +24,14 @@ from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS, Scope
 ALL: Final = "all"
 LISTED: Final = "listed"
 TICKED: Final = "ticked"
-"""Choice of a new key's form, which a tick alone decides: those that are ticked, and all where none is."""
+"""Choice in the form of a new key: the ticked workflows, or all where none is ticked."""
 
 SEVERAL: Final = frozenset({"scopes", "workflow_ids"})
 """Fields of the form that have several values."""
 
 _NUMBERS: Final = ("expires_days", "rate_limit_rpm", "daily_run_quota", "max_concurrent_runs")
 _FIELDS: Final = {"expires_days": "lifetime"}
-"""Fields of the requests that have another name in the form."""
+"""Request fields by form fields of another name."""
 
 
 class KeyForm(NamedTuple):
@@ -110,7 +110,7 @@ def create_request(form: KeyForm) -> CreateKeyRequest:
 
 
 def edit_request(record: KeyRecord, form: KeyForm) -> UpdateKeyRequest:
-    """Returns the request that changes a key to the form's values; it has only the fields that differ.
+    """Returns the request that changes a key to the form's values, with only the fields that differ.
 
     Raises:
         Refusal: As `create_request`.

@@ -1,4 +1,4 @@
-"""Would a call of a key be admitted? Asked of the checks that admit calls, and worded for administrators."""
+"""Dry run of a call with a key: the verdict of each admission check, in words for administrators."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ _START: Final = "/workflow_api.v1.RunsService/StartRun"
 
 
 class Verdict(NamedTuple):
-    """The answer to one question: what was asked, whether it passed, and why not."""
+    """Verdict of one check: its question, whether the call passed, and the reason if not."""
 
     asks: str
     passed: bool
@@ -73,7 +73,7 @@ async def verdicts(record: KeyRecord, deployment: Deployment, call: TrialCall, t
 
 
 async def explanation(record: KeyRecord, deployment: Deployment, used: UsageRecord, try_call: TryCall) -> str:
-    """Returns why a recorded call was refused, in the words of a check; empty where none refuses it any more."""
+    """Returns why a recorded call was refused, in the words of a check; empty where every check passes it now."""
     call = TrialCall(used.method, BASE + used.route, used.address, milliseconds_of(used.at))
     last = (await verdicts(record, deployment, call, try_call))[-1]
     return "" if last.passed else last.why
@@ -94,7 +94,7 @@ def _mirrored(record: KeyRecord) -> MirroredKey:
 
 
 def _why(tried: CheckOutcome, record: KeyRecord, call: TrialCall) -> str:
-    """Returns why a check refuses a call, with the values that decided it; empty where it does not."""
+    """Returns why a check refuses a call, with the deciding values; empty where the check passes."""
     refusal = tried.refusal
     if refusal is None:
         return ""

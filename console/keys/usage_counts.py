@@ -24,7 +24,7 @@ _BY_THE_HOUR_DAYS: Final = 7
 
 
 class Window(NamedTuple):
-    """The time that a view covers, and the length of time that each of its bars counts."""
+    """Time window of a usage view, and the time span of each bar."""
 
     name: str
     label: str
@@ -33,11 +33,11 @@ class Window(NamedTuple):
 
     @property
     def when(self) -> str:
-        """The window as the end of a sentence."""
+        """Words for the window at the end of a sentence."""
         return f"from {self.label}" if self.name == _RANGE else f"in the last {self.label}"
 
     def starts(self, now: int) -> range:
-        """Returns the start of each span of the window, oldest first; the last span is that of `now`."""
+        """Returns the start of each span of the window, oldest first; the last span contains `now`."""
         last = now - now % self.span_ms
         return range(last - self.length_ms + self.span_ms, last + 1, self.span_ms)
 
@@ -50,7 +50,7 @@ WINDOWS: Final = (
 
 
 class Stack(NamedTuple):
-    """Numbers of calls in the span that begins at `at_ms`, one for each series."""
+    """Numbers of calls in the span from `at_ms` on, one for each series."""
 
     at_ms: int
     label: str
@@ -58,7 +58,7 @@ class Stack(NamedTuple):
 
     @property
     def calls(self) -> int:
-        """The number of all calls."""
+        """Number of calls of all series."""
         return sum(self.parts)
 
 
@@ -72,7 +72,7 @@ class RouteCount(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """Durations of the calls of a route, in milliseconds: the median, and what 95 and 99 of 100 did not exceed."""
+    """Durations of a route's calls, in milliseconds: median, 95th and 99th percentile."""
 
     call: str
     calls: int
@@ -82,15 +82,15 @@ class Latency(NamedTuple):
 
 
 def window_named(name: str) -> Window:
-    """Returns the window of that name; the first one for any other name."""
+    """Returns the window named `name`; the first window for any other name."""
     return next((window for window in WINDOWS if window.name == name), WINDOWS[0])
 
 
 def window_between(first: str, last: str) -> tuple[Window, int]:
-    """Returns the window of the UTC days from one to another, both included, and its last millisecond.
+    """Returns the window from one UTC day to another, both included, and its last millisecond.
 
     Raises:
-        ValueError: a text is no day such as `2026-09-24`, or they are not 1 to 90 days in order.
+        ValueError: a text is no day such as `2026-09-24`, or the days are not 1 to 90 in order.
     """
     began, ended = start_of_day(first), start_of_day(last) + DAY_MS
     days = (ended - began) // DAY_MS
@@ -138,7 +138,7 @@ def bars_of(found: Sequence[Stack], window: Window) -> list[Bar]:
 
 
 def latencies(records: Iterable[UsageRecord]) -> list[Latency]:
-    """Returns how long calls took, by route, of those that were measured; the slowest at the 95th percentile first."""
+    """Returns the latencies of measured calls by route, the slowest by 95th percentile first."""
     took: dict[str, list[float]] = {}
     for record in records:
         if record.HasField("duration_us"):
@@ -146,7 +146,7 @@ def latencies(records: Iterable[UsageRecord]) -> list[Latency]:
     found = []
     for call, times in took.items():
         times.sort()
-        # The nearest rank: a time that a call really took.
+        # Nearest rank: the duration of an actual call.
         ranks = [times[-(-len(times) * percent // 100) - 1] for percent in (50, 95, 99)]
         found.append(Latency(call, len(times), *ranks))
     return sorted(found, key=lambda each: (-each.p95, each.call))
@@ -165,7 +165,7 @@ BREAKDOWNS: Final[Mapping[str, Callable[[UsageHour], str]]] = {
 
 
 class CallsToday(NamedTuple):
-    """Numbers of calls of a key since 00:00 UTC, all and refused ones; with a bar for each hour."""
+    """Calls of a key since 00:00 UTC: all, refused, and a bar for each hour."""
 
     calls: int = 0
     refused: int = 0
@@ -173,7 +173,7 @@ class CallsToday(NamedTuple):
 
 
 async def calls_today(services: UserServices, now: int, key_ids: Sequence[str]) -> Mapping[str, CallsToday]:
-    """Returns the calls of up to 200 keys by key id; what is not there made none.
+    """Returns the calls of up to 200 keys by key id, without keys that made none.
 
     Raises:
         Refusal: as `UserServices.call`.

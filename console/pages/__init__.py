@@ -1,1 +1,1 @@
-"""The handlers of the console's pages, a module per subject; `console/routes.py` lists them."""
+"""Handlers of the console's pages, a module per subject; `console/routes.py` lists the pages."""

@@ -1,4 +1,4 @@
-"""Pages of agents: the list, one agent in its versions, and the files of its code."""
+"""Pages of agents: the list, an agent at a version, and the files of its code."""
 
 import asyncio
 import io
@@ -74,7 +74,7 @@ async def show_one(visit: Visit) -> PageResult:
 
 
 class _ArchiveFiles(NamedTuple):
-    """Names and sizes in bytes of an archive's files; the beginning of the chosen one's text, None for binary data."""
+    """Files of an archive: names and sizes in bytes, and the beginning of the chosen file, None for binary data."""
 
     sizes: list[tuple[str, int]]
     chosen: str
@@ -83,7 +83,7 @@ class _ArchiveFiles(NamedTuple):
 
 
 async def show_code(visit: Visit) -> PageResult:
-    """Lists the files of a version's code, with the text of the one that the query names."""
+    """Lists the files of a version's code, with the text of the file that the query names."""
     code = await _read_code(visit)
     if isinstance(code, View):
         return code
@@ -117,7 +117,7 @@ async def download_code(visit: Visit) -> PageResult:
 
 
 def _files_of(content: bytes, wanted: str) -> _ArchiveFiles | None:
-    """Returns the files of an archive, with the wanted one or the first; None where there is none."""
+    """Returns the files of an archive with the text of the wanted or first file; None where no file has the name."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         sizes = [(info.filename, info.file_size) for info in archive.infolist()]
         names = [name for name, _ in sizes]
@@ -125,7 +125,7 @@ def _files_of(content: bytes, wanted: str) -> _ArchiveFiles | None:
             return None
         chosen = wanted or names[0]
         with archive.open(chosen) as file:
-            # No more bytes than these can be shown, however few characters they are.
+            # Bound on the bytes read, whatever characters they encode.
             data, more = file.read(_SHOWN_BYTES), bool(file.read(1))
     try:
         text = getincrementaldecoder("utf-8")().decode(data, final=not more)

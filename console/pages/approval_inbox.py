@@ -1,4 +1,4 @@
-"""The inbox of approvals: one gate or all, oldest first, with what the chosen one rests on beside its buttons."""
+"""Inbox of approvals, of one gate or all, oldest first, with the material of the chosen approval."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -32,17 +32,17 @@ from workflow_api.v1.runs_pb2 import (
 _PAGE: Final = 50
 _ALL: Final = 1_000
 POLL_SECONDS: Final = 2.0
-"""Seconds between two looks for approvals that wait."""
+"""Seconds between two reads of the pending approvals."""
 _REVIEW_SECONDS: Final = 0.1
 """Time for which the page waits for the material of an approval; once it is prepared, the open page is updated."""
 _GONE: Final = frozenset({"not_found", "invalid_request"})
 _LIMITS: Final = PartLimits(parts=8, chars=4_000, rows=10)
 _MOST_ABOUT_CHARS: Final = 160
-"""Of what tells an approval in the list from others."""
+"""Most characters of an approval's description in the list."""
 
 
 async def show(visit: Visit) -> PageResult:
-    """Shows the pending approvals of all gates or of one, and what the chosen one rests on."""
+    """Shows the pending approvals of all gates or of one, and the material of the chosen approval."""
     gate, cursor = visit.query.get("gate", ""), visit.query.get("cursor", "")
     listed, counted = await asyncio.gather(_pending(visit, gate, cursor), _count(visit))
     chosen = await _chosen(visit, listed.items)
@@ -53,7 +53,7 @@ async def show(visit: Visit) -> PageResult:
         {
             "items": [_item(each, inbox_address(gate, each.approval.approval_id, cursor), at) for each in listed.items],
             "chosen": chosen,
-            # Updates of the open page ask for the approval that it shows, whatever happens to that one.
+            # A refresh keeps the approval that the page shows, even once it is decided.
             "pinned": inbox_address(gate, at, cursor) if at else "",
             "next": inbox_address(gate, cursor=cursor),
             "total": counted.total,
@@ -68,12 +68,12 @@ async def show(visit: Visit) -> PageResult:
 
 
 async def stream(visit: Visit) -> PageResult:
-    """Streams an update whenever the list or what is shown beside it has changed."""
+    """Streams an update whenever the list or the chosen approval has changed."""
     return PageEvents(_changes(visit))
 
 
 async def decide_several(visit: Visit) -> PageResult:
-    """Decides the chosen approvals of one gate, once the person has said that they are sure."""
+    """Decides the chosen approvals of one gate, once the person has confirmed."""
     gate, decision, comment = visit.sent("gate"), visit.sent("decision"), visit.sent("comment")
     chosen = set(visit.form.get("approval_id", ()))
     if not gate or decision not in DECISIONS or not chosen or len(comment) > MAX_COMMENT_CHARS:
@@ -82,7 +82,7 @@ async def decide_several(visit: Visit) -> PageResult:
         return Redirect(inbox_address(gate), f"Nothing was changed: at most {_PAGE} are decided at once.")
     request = _request(gate, _ALL, "")
     pending = await all_items(visit.services, "RunsService/ListPendingApprovals", request)
-    # Only what waits at that gate: a form cannot reach further.
+    # A form decides only approvals that wait at its gate.
     waiting = [each for each in pending if each.approval.approval_id in chosen]
     if not visit.sent("sure"):
         context = {
@@ -97,15 +97,15 @@ async def decide_several(visit: Visit) -> PageResult:
 
 
 def gate_name(gate: PendingGate) -> str:
-    """Returns how the address names a gate: the step, then the workflow."""
+    """Returns the name of a gate in addresses: the step, then the workflow."""
     return f"{gate.step}@{gate.workflow_id}"
 
 
 async def _decided(visit: Visit, waiting: Sequence[PendingApproval], chosen: int, decision: str, comment: str) -> str:
-    """Decides approvals, of `chosen` those that still wait; returns what was done, also where a refusal ends it.
+    """Decides the approvals of `chosen` that still wait; returns a summary, also where a later refusal stops.
 
     Raises:
-        Refusal: of the first.
+        Refusal: the refusal of the first approval.
     """
     made, stopped = 0, ""
     for number, each in enumerate(waiting):
@@ -131,7 +131,7 @@ async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
     while True:
         listed, counted = await asyncio.gather(_pending(visit, gate, visit.query.get("cursor", "")), _count(visit))
         ids = [each.approval.approval_id for each in listed.items]
-        # As the page chooses, which keeps to the one that its address names.
+        # The approval that the page shows: the one named by its address, else the oldest.
         chosen = at or (ids[0] if ids else "")
         if chosen != shown:
             shown, prepared = chosen, not chosen
@@ -167,7 +167,7 @@ async def _count(visit: Visit) -> CountPendingApprovalsResponse:
 
 
 async def _review(visit: Visit, approval_id: str, seconds: float | None = _REVIEW_SECONDS) -> Review | None:
-    """Returns an approval with what it is about; None where there is none."""
+    """Returns an approval with its material; None where the approval does not exist."""
     try:
         async with asyncio.timeout(seconds):
             answer: Review = await visit.services.call(
@@ -183,13 +183,13 @@ async def _review(visit: Visit, approval_id: str, seconds: float | None = _REVIE
 
 
 async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[str, Any] | None:
-    """Returns the approval that the address names, decided or not, else the oldest listed; None where neither is."""
+    """Returns the approval that the address names, decided or not, else the oldest listed; None without either."""
     by_id = {each.approval.approval_id: each for each in listed}
     approval_id = visit.query.get("at", "") or next(iter(by_id), "")
     if not approval_id:
         return None
     pending = by_id.get(approval_id)
-    # Of one that is not listed only the answer says anything.
+    # An approval that is not listed is known from the answer alone.
     review = await _review(visit, approval_id, _REVIEW_SECONDS if pending else None)
     if review is None or (review.state != APPROVAL_STATE_PENDING and not review.preparing):
         return {
@@ -214,7 +214,7 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
 
 
 def _about(pending: PendingApproval) -> str:
-    """Returns what a question about an approval must name: its title and its run."""
+    """Returns the title and the run of an approval, for questions about it."""
     reference = f", {pending.client_reference}" if pending.client_reference else ""
     return f"“{pending.approval.title}” of {pending.run_id}{reference}"
 

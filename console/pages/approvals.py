@@ -1,4 +1,4 @@
-"""Pages of approvals: what one is about, its decision, and the history of decisions with who made them."""
+"""Pages of approvals: an approval's material, its decision, and the history of decisions by person."""
 
 import asyncio
 import re
@@ -38,7 +38,7 @@ _POLL_SECONDS: Final = 1.0
 
 
 async def pending_approvals(visit: Visit, run_id: str) -> list[PendingApproval]:
-    """Returns the pending approvals of a run, oldest first; none to a person who decides nothing."""
+    """Returns the pending approvals of a run, oldest first; none for a person who may not decide."""
     if not visit.may("RunsService/DecideApproval"):
         return []
     request = ListPendingApprovalsRequest(page_size=_PAGE, run_id=run_id)
@@ -46,7 +46,7 @@ async def pending_approvals(visit: Visit, run_id: str) -> list[PendingApproval]:
 
 
 async def show_one(visit: Visit) -> PageResult:
-    """Shows one approval with what it is about and its form; of one that is decided, who decided it."""
+    """Shows an approval with its material, and the form to decide it or its decision."""
     return await _one(visit)
 
 
@@ -62,7 +62,7 @@ async def decide(visit: Visit) -> PageResult:
         return await _one(visit, comment=comment, problem=problem)
     decided = await record(visit.services, approval_id, decision, comment)
     if decided is None:
-        # The inbox says who decided it.
+        # The inbox shows who decided meanwhile.
         return Redirect(_back(visit, approval_id), "Nothing was changed: this approval is no longer pending.")
     done = "Approved: the run continues." if DECISIONS[decision] else "Rejected: the run fails."
     if visit.sent("inbox"):
@@ -71,7 +71,7 @@ async def decide(visit: Visit) -> PageResult:
 
 
 async def stream(visit: Visit) -> PageResult:
-    """Streams an update once what the approval is about has been prepared."""
+    """Streams an update once the approval's material has been prepared."""
     return PageEvents(_until_prepared(visit))
 
 
@@ -129,7 +129,7 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
 
 
 async def show_part(visit: Visit) -> PageResult:
-    """Shows one part of what an approval is about, from where the query says."""
+    """Shows one part of an approval's material, from the position in the query."""
     number, begin = visit.path["number"], row_number(visit.query.get("begin", ""))
     review = await _known(visit)
     shown = None
@@ -149,7 +149,7 @@ def waiting_text(pending: PendingApproval) -> str:
 
 
 def _back(visit: Visit, at: str = "") -> str:
-    """Returns where a decision was made: in the inbox, with approval `at` opened if given, else on the run's page."""
+    """Returns the page of the decided form: the inbox, with approval `at` opened if given, or the run's page."""
     if visit.sent("inbox"):
         return inbox_address(visit.sent("gate"), at)
     run_id = visit.sent("run_id")
@@ -163,7 +163,7 @@ _LONGEST: Final = 256
 
 
 async def show_history(visit: Visit) -> PageResult:
-    """Lists who decided what, newest first."""
+    """Lists decisions with their persons, newest first."""
     given = {name: value for name in _FILTERS if (value := visit.query.get(name, "").strip()[:_LONGEST])}
     problems: dict[str, str] = {}
     request = _request(given, problems)
@@ -189,7 +189,7 @@ async def show_history(visit: Visit) -> PageResult:
 
 
 def _request(given: Mapping[str, str], problems: dict[str, str]) -> ListAllDecisionsRequest:
-    """Returns the request that the filters stand for, and adds the problems of those that stand for nothing."""
+    """Returns the request of the filters; adds the problems of invalid filters to `problems`."""
     request = ListAllDecisionsRequest(
         page_size=_HISTORY_PAGE, workflow_id=given.get("workflow_id", "")[:128], decided_by=_person(given.get("by", ""))
     )
@@ -208,5 +208,5 @@ def _request(given: Mapping[str, str], problems: dict[str, str]) -> ListAllDecis
 
 
 def _person(name: str) -> str:
-    """Returns how a decision names a person, whose name alone may be typed."""
+    """Returns the actor of a person's decisions; the name may be typed without the actor's prefix."""
     return f"user:{name}" if name and ":" not in name else name

@@ -1,4 +1,4 @@
-"""The page of the audit trail, searched by its address, and its export."""
+"""Page of the audit trail, with search by query parameters, and its export as CSV or JSON lines."""
 
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
@@ -53,7 +53,7 @@ ACTIONS: Final = (
     "webhook.paused",
     "workflow.status_changed",
 )
-"""Actions that the page proposes; there are more."""
+"""Actions that the page suggests as filters; others can be typed."""
 
 _MEDIA_TYPES: Final = {CSV: "text/csv", JSON_LINES: "application/jsonl"}
 _FIELDS: Final = ("q", "actor", "action", "target", "from", "to", "size")
@@ -87,12 +87,12 @@ async def show(visit: Visit) -> PageResult:
 
 
 async def export_csv(visit: Visit) -> PageResult:
-    """Sends the records that the address asks for as CSV."""
+    """Sends the records of the query as CSV."""
     return await _export(visit, CSV)
 
 
 async def export_json_lines(visit: Visit) -> PageResult:
-    """Sends the records that the address asks for as JSON lines."""
+    """Sends the records of the query as JSON lines."""
     return await _export(visit, JSON_LINES)
 
 
@@ -110,7 +110,7 @@ async def _export(visit: Visit, form: str) -> PageResult:
 
 
 class _ExportLines:
-    """The lines of an export, whose first message has been read."""
+    """Parts of an export's download; the first message has been read."""
 
     def __init__(self, messages: Messages, first: Any, form: str) -> None:
         self._messages = messages
@@ -118,11 +118,11 @@ class _ExportLines:
         self._form = form
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """Returns itself."""
+        """Returns this iterator."""
         return self
 
     async def __anext__(self) -> bytes:
-        """Returns the lines of the next message, of the first below the head."""
+        """Returns the lines of the next message; the first part begins with the head."""
         first, self._first = self._first, None
         if first is not None:
             return (head_of(self._form) + lines_of(first, self._form)).encode()
@@ -140,12 +140,12 @@ def _asked(visit: Visit) -> dict[str, str]:
 
 def _problems(refusal: Refusal) -> Problems:
     found = problems_of(refusal)
-    # The service's words for a window speak of fields that the page does not show.
+    # The service's message about the window names fields that the page does not show.
     return {"from": _TOO_LONG} if "since" in found else {_SHOWN_AS.get(name, name): why for name, why in found.items()}
 
 
 def _search(asked: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the fields of a request that say what is looked for."""
+    """Returns the search fields of a request."""
     days: dict[str, int] = {}
     problems: dict[str, str] = {}
     for name in ("from", "to"):
@@ -160,7 +160,7 @@ def _search(asked: Mapping[str, str]) -> dict[str, Any]:
         **{name: asked[name] or None for name in ("actor", "action", "target")},
         "search": asked["q"],
         "since": to_timestamp(days["from"]) if "from" in days else None,
-        # The last day belongs to the window.
+        # The window includes the last day.
         "until": to_timestamp(days["to"] + DAY_MS) if "to" in days else None,
     }
 
@@ -185,7 +185,7 @@ def _view(
 
 
 def _link(given: Mapping[str, str], **changed: str) -> str:
-    """Returns the address of the newest records with another filter beside those that are given."""
+    """Returns the address of the newest records with changed filters."""
     return f"/audit?{urlencode({**given, **changed})}"
 
 

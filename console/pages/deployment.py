@@ -1,4 +1,4 @@
-"""Pages of the deployment record: API switches and licence, and how long each kind of data is kept."""
+"""Pages of the deployment record: API switches, licence, and retention of each kind of data."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -86,7 +86,7 @@ async def change(visit: Visit) -> PageResult:
 
 
 async def show_retention(visit: Visit) -> PageResult:
-    """Shows every kind of data with the time for which it is kept."""
+    """Shows the retention time of every kind of data."""
     found: Retention = await visit.services.call("DeploymentHealthService/GetRetention", GetRetentionRequest())
     rows = [(each, *_KINDS.get(each.name, (each.name, "")), _span(each)) for each in found.schedules]
     return View("deployment/retention.html", {"rows": rows, "retention": found})

@@ -1,4 +1,4 @@
-"""Pages of environments: bounds and packages of steps, what machines have built, and another try of a build."""
+"""Pages of environments: bounds and packages of steps, builds on machines, and rebuilds."""
 
 import asyncio
 import re
@@ -39,7 +39,7 @@ _STATES: Final = {
     environments_pb2.ENVIRONMENT_BUILD_STATE_FAILED: Badge("failed", "bad"),
 }
 _STATUS_LINE: Final = re.compile(r"^status: .*\n", re.MULTILINE)
-"""Of a manifest as the service writes it, whose other lines at the margin have other fields."""
+"""The `status` line of a manifest as the service writes it."""
 _STATUSES: Final = {"active": Badge("active", "good")}
 
 
@@ -59,7 +59,7 @@ async def show_list(visit: Visit) -> PageResult:
 
 
 async def show(visit: Visit) -> PageResult:
-    """Shows a version of an environment; builds are those of its newest."""
+    """Shows a version of an environment, and the builds of its newest version."""
     try:
         shown = await requested_version(visit, ENVIRONMENTS)
     except MissingError as error:
@@ -111,7 +111,7 @@ async def download_log(visit: Visit) -> PageResult:
 
 
 async def rebuild(visit: Visit) -> PageResult:
-    """Makes every machine that failed to build the packages try again."""
+    """Retries the build on every machine where it failed."""
     try:
         shown = await requested_version(visit, ENVIRONMENTS)
     except MissingError as error:
@@ -122,12 +122,12 @@ async def rebuild(visit: Visit) -> PageResult:
 
 
 async def activate(visit: Visit) -> PageResult:
-    """Saves a version with which the workflows that use the environment may start."""
+    """Saves an active version, with which workflows that use the environment may start."""
     return await _set_status(visit, "active", "Workflows that use it can be started again.")
 
 
 async def deactivate(visit: Visit) -> PageResult:
-    """Saves a version that keeps the workflows which use the environment from starting."""
+    """Saves an inactive version, with which workflows that use the environment may not start."""
     return await _set_status(visit, "inactive", "Workflows that use it cannot be started. Their runs go on.")
 
 

@@ -73,7 +73,7 @@ async def every_graph(visit: Visit) -> list[KnowledgeGraph]:
 
 
 async def show_list(visit: Visit) -> PageResult:
-    """Lists knowledge graphs with how much was published to each."""
+    """Lists knowledge graphs with the number of triples published to each."""
     rows = [(each, path_of(GRAPHS, each.graph_id)) for each in await every_graph(visit)]
     return View("resources/graphs.html", {"rows": rows})
 
@@ -88,7 +88,7 @@ async def show(visit: Visit) -> PageResult:
 
 
 async def query(visit: Visit) -> PageResult:
-    """Evaluates a query; the answer is shown below it, or downloaded as CSV."""
+    """Evaluates a query; shows the answer below the query, or sends it as CSV."""
     try:
         shown = await requested_version(visit, GRAPHS)
     except MissingError as error:
@@ -98,7 +98,7 @@ async def query(visit: Visit) -> PageResult:
     request = QueryKnowledgeGraphRequest(
         name=shown.answer.resource.name,
         query=text,
-        # One more than are shown, to know whether there are more.
+        # One row more than is shown, to know whether more exist.
         limit=_MOST_CSV_ROWS if as_csv else MOST_ROWS + 1,
         timeout=duration_of(_SECONDS, TIME_UNIT_SECONDS),
     )
@@ -114,7 +114,7 @@ async def query(visit: Visit) -> PageResult:
 
 
 class ResultTable(NamedTuple):
-    """The first rows of an answer; `cut` says that there is more than is shown."""
+    """First rows of an answer; `cut` is True where more exist."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -122,14 +122,14 @@ class ResultTable(NamedTuple):
 
 
 class GraphAnswer(NamedTuple):
-    """An answer: of an ASK yes or no, of any other query a table."""
+    """Answer to a query: `yes` for ASK, a table for other queries."""
 
     yes: bool | None
     table: ResultTable | None
 
 
 async def read_answer(messages: Messages) -> GraphAnswer:
-    """Returns what fits on a page.
+    """Returns the part of an answer that fits on a page.
 
     Raises:
         Refusal: as the service refused.
@@ -157,7 +157,7 @@ async def read_answer(messages: Messages) -> GraphAnswer:
 
 
 class CsvParts:
-    """The whole answer as CSV, whose first part has the row of heads."""
+    """Parts of a whole answer as CSV; the first part has the header row."""
 
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
@@ -178,7 +178,7 @@ class CsvParts:
         self._first = _csv([self._columns, *_rows(part, self._columns)])
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """Returns itself."""
+        """Returns this iterator."""
         return self
 
     async def __anext__(self) -> bytes:
@@ -194,7 +194,7 @@ class CsvParts:
 
 
 def excerpt(query: str, problem: str) -> str:
-    """Returns the line of a query that its problem names by line and column, with a mark below; "" if it names none."""
+    """Returns the line of a query at a problem's line and column, with a mark below; "" if the problem has no place."""
     place = _PLACE.search(problem)
     if place is None:
         return ""
@@ -210,7 +210,7 @@ def excerpt(query: str, problem: str) -> str:
 
 
 def _problems(refusal: Refusal) -> Problems:
-    """Returns why a query was refused, at its field, where the store does not answer too."""
+    """Returns the problem of a refused query at its field; also where the graph store does not answer."""
     return {"query": refusal.message} if refusal.code == "runtime_error" else problems_of(refusal)
 
 

@@ -1,4 +1,4 @@
-"""The page of the deployment's health: findings, processes, waiting work and room, live."""
+"""Live page of the deployment's health: findings, processes, waiting work and free disk space."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -20,9 +20,9 @@ from workflow_api.v1.deployment_health_pb2 import (
 )
 
 REFRESH_SECONDS: Final = 5.0
-"""Seconds between two states of the page."""
+"""Seconds between two refreshes of the page."""
 _NEAR_MS: Final = 100
-"""Clocks that differ by less cannot be distinguished from the time that a message takes."""
+"""Difference of clocks below which a message's delay could be the cause."""
 
 _LINKS: Final[Mapping[int, tuple[str, str]]] = {
     deployment_health_pb2.HEALTH_TOPIC_PROCESSES: ("#processes", "Processes"),
@@ -36,7 +36,7 @@ _LINKS: Final[Mapping[int, tuple[str, str]]] = {
 
 
 class _Work(NamedTuple):
-    """Work of one kind that waits, and where it is seen."""
+    """Waiting work of one kind, and the path of its page."""
 
     label: str
     number: int
@@ -44,7 +44,7 @@ class _Work(NamedTuple):
 
 
 async def show(visit: Visit) -> PageResult:
-    """Shows how the deployment is."""
+    """Shows the health of the deployment."""
     health: DeploymentHealth = await visit.services.call(
         "DeploymentHealthService/GetDeploymentHealth", GetDeploymentHealthRequest()
     )
@@ -66,7 +66,7 @@ async def show(visit: Visit) -> PageResult:
 
 
 async def stream(_: Visit) -> PageResult:
-    """Streams a refresh every few seconds: ages and waiting times change all the time."""
+    """Streams a refresh every few seconds, because ages and waiting times always change."""
     return PageEvents(_refreshes())
 
 
@@ -82,7 +82,7 @@ def _finding(finding: HealthFinding) -> tuple[HealthFinding, Badge, tuple[str, s
 
 
 def _process(process: DeploymentProcess) -> tuple[DeploymentProcess, Badge, str]:
-    """Returns a process with its state, and how far its clock is off."""
+    """Returns a process with the badge of its state and its clock's deviation as text."""
     clock = ""
     if process.HasField("clock_ahead"):
         ahead = process.clock_ahead.ToMilliseconds()
@@ -111,7 +111,7 @@ def _work(pending: PendingWork) -> list[_Work]:
 
 
 class _Disk(NamedTuple):
-    """A file system: its machine, what is there, its room as text, and how much of it is used in percent."""
+    """A file system: its machine, its content, used and free space as text, and the used percentage."""
 
     host: str
     holds: str
@@ -121,7 +121,7 @@ class _Disk(NamedTuple):
 
 
 def _disks(health: DeploymentHealth) -> list[_Disk]:
-    """Returns each file system once; those of a machine with the same size count as one."""
+    """Returns each file system once; file systems of one machine and size count as one."""
     holds: dict[tuple[str, int], list[str]] = {}
     spaces: dict[tuple[str, int], DiskSpace] = {}
     for process in (each for each in health.processes if each.alive):

@@ -1,4 +1,4 @@
-"""Pages of API keys: the list, one key, its changes, and whether a call with it would pass (contract 9.6)."""
+"""Pages of API keys: the list, a key, its changes, and the dry run of a call with a key (contract 9.6)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -38,14 +38,14 @@ _HOURS: Final = (("", "any"), *((str(hour), f"{hour:02}:00") for hour in range(2
 _STATES: Final = (("", "any"), *((state, state) for state in ("active", "rotating", "expired", "revoked")))
 _PAGE: Final = 100
 _LISTED: Final = 50
-"""Keys on a page of the list: each costs a read of its last use."""
-# Most concurrent calls of one page, as the backend also serves callers.
+"""Keys on a page of the list; the last use of each is read by a call of its own."""
+# Most concurrent calls of one page, because the backend also serves API callers.
 _AT_ONCE: Final = 8
 _NOTHING_WRONG: Final[Problems] = {}
 
 
 async def list_keys(visit: Visit) -> PageResult:
-    """Lists a page of the keys that match, newest first, with their use of today and the time of the last."""
+    """Lists a page of the keys that match, newest first, with their calls of today and the time of their last use."""
     asked = visit.query.get("q", "").strip()
     state = visit.query.get("state", "")
     matching, some, token = await _matching(visit, asked.lower(), state)
@@ -70,7 +70,7 @@ async def new_key(visit: Visit) -> PageResult:
 
 
 async def create(visit: Visit) -> PageResult:
-    """Creates a key; only this response has its credentials."""
+    """Creates a key; only this response shows its credentials."""
     form = typed_form(visit)
     try:
         credentials = await visit.services.call("KeysService/CreateKey", create_request(form))
@@ -103,7 +103,7 @@ async def edit(visit: Visit) -> PageResult:
 
 
 async def rotate(visit: Visit) -> PageResult:
-    """Issues a new secret; only this response has it."""
+    """Issues a new secret; only this response shows it."""
     hours = whole_number(visit.sent("overlap_hours"))
     try:
         if hours is None:
@@ -116,7 +116,7 @@ async def rotate(visit: Visit) -> PageResult:
 
 
 async def issue_external_id(visit: Visit) -> PageResult:
-    """Issues a new external id; only this response has it."""
+    """Issues a new external id; only this response shows it."""
     request = keys_pb2.IssueExternalIdRequest(key_id=visit.path["key_id"])
     try:
         credentials = await visit.services.call("KeysService/IssueExternalId", request)
@@ -126,13 +126,13 @@ async def issue_external_id(visit: Visit) -> PageResult:
 
 
 async def rotation(visit: Visit) -> PageResult:
-    """Shows the two steps of a rotation: a new secret, then the time in which both work."""
+    """Shows the two steps of a rotation: a new secret, then the overlap in which both secrets work."""
     record = await _record(visit)
     return _rotation(record, _NOTHING_WRONG)
 
 
 async def end_overlap(visit: Visit) -> PageResult:
-    """Ends the time in which both secrets work."""
+    """Ends the overlap in which both secrets work."""
     request = keys_pb2.EndKeyOverlapRequest(key_id=visit.path["key_id"])
     try:
         await visit.services.call("KeysService/EndKeyOverlap", request)
@@ -200,7 +200,7 @@ async def _form_shown(services: UserServices, form: KeyForm, problems: Problems)
 
 
 async def _paused_webhooks(services: UserServices, key_id: str) -> list[webhooks_pb2.Webhook]:
-    """Returns the webhooks that the service paused; a key has fewer than a page of them."""
+    """Returns the webhooks that the service paused; a key has fewer webhooks than a page holds."""
     found = await services.call("WebhooksService/ListWebhooks", webhooks_pb2.ListWebhooksRequest(key_id=key_id))
     return [webhook for webhook in found.items if webhook.paused_reason not in {"", "requested"}]
 
@@ -229,7 +229,7 @@ async def _record(visit: Visit) -> keys_pb2.KeyRecord:
 
 
 async def _matching(visit: Visit, text: str, state: str) -> tuple[list[keys_pb2.KeyRecord], bool, str]:
-    """Returns the next keys that match, fewer than two pages of them, whether there is any key, and the next cursor."""
+    """Returns the next matching keys, at most two pages, whether any key exists, and the next cursor."""
     found: list[keys_pb2.KeyRecord] = []
     token = visit.query.get("cursor", "")
     some = bool(token)
@@ -258,7 +258,7 @@ async def _last_use(services: UserServices, key_id: str) -> int | None:
 
 
 async def _workflow_choices(services: UserServices, chosen: Sequence[str]) -> list[tuple[str, str]]:
-    """Returns every workflow as a choice, and the key's own ones that no longer exist."""
+    """Returns every workflow as a choice, and chosen workflows that no longer exist."""
     request = ListWorkflowsRequest(page_size=_PAGE, include_inactive=True)
     choices: dict[str, str] = {}
     for workflow in await all_items(services, "WorkflowsService/ListWorkflows", request):
@@ -279,7 +279,7 @@ _SERVICES_FAIL: Final = 500
 
 
 async def show_trial(visit: Visit) -> PageResult:
-    """Shows the form; with a route, what the checks of the edge say to that call, and the workflow's own."""
+    """Shows the form of a dry run; with a route, also the verdicts of the edge's checks and on the workflow."""
     asked = {name: visit.query.get(name, "").strip() for name in _FIELDS}
     record = await visit.services.call("KeysService/GetKey", GetKeyRequest(key_id=visit.path["key_id"]))
     now = now_ms()
@@ -305,7 +305,7 @@ async def show_trial(visit: Visit) -> PageResult:
 
 
 def _time(text: str, now: int) -> tuple[int, str]:
-    """Returns the time of a call in UTC, and what is wrong with its text."""
+    """Returns the time of a call, milliseconds in UTC, and the problem of its text."""
     try:
         at = datetime.strptime(text, _FORM).replace(tzinfo=UTC) if text else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""Page of a step's log: its end, the lines that hold a text, a download, and live updates."""
+"""Page of a step's log: its end, lines that contain a searched text, download, and live updates."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ _SKIPPED: Final = re.compile(r"[1-9][0-9]{0,6}")
 _ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,8}")
 _PAGE: Final = 1_000
 POLL_SECONDS: Final = 1.0
-"""Seconds between two looks for new text."""
+"""Seconds between two reads of the log."""
 _NO_ATTEMPT: Final = View("runs/missing.html", {"message": "An attempt is a whole number from 1."}, status=404)
 _REFUSED: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
 
@@ -41,7 +41,7 @@ _MOST_MARKS: Final = 20
 
 
 async def latest_logs(visit: Visit, run_id: str) -> dict[str, RunLogSummary]:
-    """Returns the log of the latest attempt of each step that has printed, for those who may read logs."""
+    """Returns the latest attempt's log of each step that has printed; empty for people who may not read logs."""
     if not visit.may("LogsService/ListRunLogs"):
         return {}
     logs = await _logs(visit, run_id)
@@ -49,9 +49,9 @@ async def latest_logs(visit: Visit, run_id: str) -> dict[str, RunLogSummary]:
 
 
 async def show(visit: Visit) -> PageResult:
-    """Shows the log of one attempt of a step, the latest unless the query names one: its end, or the text before it.
+    """Shows the log of a step's attempt, by default the latest: its end, or earlier text.
 
-    `before` of the query is how many characters at the end are left out.
+    The query's `before` is the number of characters left out at the end.
     """
     run_id, step = visit.path["run_id"], visit.path["step"]
     asked, before = visit.query.get("attempt", ""), visit.query.get("before", "")
@@ -109,7 +109,7 @@ async def show(visit: Visit) -> PageResult:
 
 
 async def download(visit: Visit) -> PageResult:
-    """Sends the whole log of one attempt of a step, the latest unless the query names one."""
+    """Sends the whole log of a step's attempt, by default the latest."""
     run_id, step, asked = visit.path["run_id"], visit.path["step"], visit.query.get("attempt", "")
     if asked and not _ATTEMPT.fullmatch(asked):
         return _NO_ATTEMPT
@@ -128,26 +128,26 @@ async def download(visit: Visit) -> PageResult:
 
 
 async def stream(visit: Visit) -> PageResult:
-    """Streams updates of a log; the query says what the page shows."""
+    """Streams updates of a log; the query names the part that the page shows."""
     return PageEvents(_updates(visit))
 
 
 class MatchingLine(NamedTuple):
-    """A line with its number from 1, in parts; every second one is the text that was sought."""
+    """A matching line: its number from 1, and its parts, of which every second is the searched text."""
 
     number: int
     parts: Sequence[str]
 
 
 class LogMatches(NamedTuple):
-    """The first lines that hold the text, and how many do."""
+    """The first matching lines, and the number of all."""
 
     lines: Sequence[MatchingLine]
     total: int
 
 
 def matching_lines(text: str, sought: str) -> LogMatches:
-    """Returns the first lines of a text that hold another, in whatever case, each cut around its first match."""
+    """Returns the first lines of `text` that contain `sought`, ignoring case, each cut around its first match."""
     pattern = re.compile(f"({re.escape(sought)})", re.IGNORECASE)
     lines: list[MatchingLine] = []
     total = 0

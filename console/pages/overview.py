@@ -1,4 +1,4 @@
-"""The overview: newest runs, pending approvals for those who decide, and the deployment and its health."""
+"""Overview page: newest runs, pending approvals for people who decide, and the deployment's health."""
 
 import asyncio
 from typing import Final
@@ -50,7 +50,7 @@ async def _deployment(visit: Visit) -> Deployment | None:
 
 
 async def _findings(visit: Visit) -> list[HealthFinding]:
-    """Returns what a person should look at, the critical first; nothing for those who do not see the health."""
+    """Returns findings about health, critical ones first; none for people who may not see the health."""
     rpc = "DeploymentHealthService/GetDeploymentHealth"
     if not visit.may(rpc):
         return []

@@ -50,10 +50,10 @@ class RoleForm(NamedTuple):
     workflow_ids: Sequence[str]
 
     def permissions(self) -> dict[str, Any]:
-        """Returns the fields of a request that say what somebody may do; the workflows count for approvers alone.
+        """Returns the permission fields of a request; workflows count for approvers alone.
 
         Raises:
-            Refusal: workflows are chosen, and yet all are asked for.
+            Refusal: workflows are chosen although the scope is all workflows.
         """
         role: Role.ValueType = ROLES.get(self.role, ROLE_UNSPECIFIED)
         if role == ROLE_APPROVER and self.scope == ALL and self.workflow_ids:
@@ -68,7 +68,7 @@ async def list_people(visit: Visit) -> PageResult:
 
 
 async def add(visit: Visit) -> PageResult:
-    """Adds a user, or enables a disabled one; only this response has the password."""
+    """Adds a user, or enables a disabled one; only this response shows the password."""
     try:
         request = CreateUserRequest(name=visit.sent("name"), **_typed(visit).permissions())
         made = await visit.services.call("UsersService/CreateUser", request)
@@ -78,7 +78,7 @@ async def add(visit: Visit) -> PageResult:
 
 
 async def role_form(visit: Visit) -> PageResult:
-    """Shows what a user may do, to be changed."""
+    """Shows the form of a user's role and workflows."""
     person = await _person(visit)
     if person is None:
         return Redirect("/people", f"There is nobody named {visit.path['name']} who may sign in.")
@@ -88,7 +88,7 @@ async def role_form(visit: Visit) -> PageResult:
 
 
 async def set_role(visit: Visit) -> PageResult:
-    """Changes what a user may do, from their next request on."""
+    """Changes a user's role and workflows, from their next request on."""
     name, form = visit.path["name"], _typed(visit)
     try:
         await visit.services.call("UsersService/SetUserRole", SetUserRoleRequest(name=name, **form.permissions()))
@@ -118,7 +118,7 @@ async def disable(visit: Visit) -> PageResult:
 
 
 async def reset_password(visit: Visit) -> PageResult:
-    """Resets a password; only this response has the new one."""
+    """Resets a password; only this response shows the new one."""
     request = ResetUserPasswordRequest(name=visit.path["name"])
     made = await visit.services.call("UsersService/ResetUserPassword", request)
     return _password(f"{made.user.name} has a new password", made)
@@ -133,7 +133,7 @@ async def _person(visit: Visit) -> User | None:
 
 
 async def remove_passkeys(visit: Visit) -> PageResult:
-    """Removes the passkeys of a user who has lost them."""
+    """Removes the passkeys of a user who lost their authenticators."""
     name = visit.path["name"]
     await visit.services.call("UsersService/RemoveUserPasskeys", RemoveUserPasskeysRequest(name=name))
     return Redirect("/people", f"{name} signs in with the password alone.")
@@ -156,7 +156,7 @@ async def _role(visit: Visit, form: RoleForm, problems: Problems = _NO_PROBLEMS)
 
 
 async def _choices(visit: Visit, problems: Problems, fields: set[str]) -> dict[str, Any]:
-    """Returns what the fields of a role offer, and the problems, those of the page's fields apart from others."""
+    """Returns the choices of the role's fields, with problems of these fields apart from other problems."""
     named = {"workflow_ids" if name == _CHOSEN_IDS else name: why for name, why in problems.items()}
     return {
         "choices": _CHOICES,
@@ -168,7 +168,7 @@ async def _choices(visit: Visit, problems: Problems, fields: set[str]) -> dict[s
 
 
 def _typed(visit: Visit) -> RoleForm:
-    # One hidden field holds all ids where somebody is enabled again.
+    # The form that enables a user again has all ids in one hidden field.
     workflow_ids = [part for value in visit.form.get("workflow_ids", ()) for part in value.split(",") if part]
     return RoleForm(visit.sent("role"), visit.sent("scope") or ALL, workflow_ids)
 

@@ -1,4 +1,4 @@
-"""Pages of resources: the overview of what needs attention, names of secrets, never their values, and connectors."""
+"""Pages of resources: overview by kind, names of secrets (never their values), and connectors."""
 
 import asyncio
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ _KINDS: Final[Mapping[str, str]] = {
 
 
 class _Panel(NamedTuple):
-    """A kind: how many there are, and what needs attention, as sentences."""
+    """Panel of a kind of resource: its number, and sentences about resources that need attention."""
 
     title: str
     path: str
@@ -62,7 +62,7 @@ class _Panel(NamedTuple):
 
 
 async def show(visit: Visit) -> PageResult:
-    """Shows how many resources of each kind there are."""
+    """Shows the number of resources of each kind, and which need attention."""
     builds, connectors, graphs, named = await asyncio.gather(
         every_build(visit), all_resources(visit, CONNECTORS), every_graph(visit), named_secrets(visit)
     )
@@ -106,7 +106,7 @@ async def show(visit: Visit) -> PageResult:
 
 
 async def named_secrets(visit: Visit) -> list[NamedSecret]:
-    """Returns every secret that is set or that something names."""
+    """Returns every secret that is set or that a definition names."""
     found: SecretUse = await visit.services.call("DeploymentHealthService/GetSecretUse", GetSecretUseRequest())
     return list(found.secrets)
 
@@ -125,7 +125,7 @@ def _counted(*found: tuple[int, str]) -> list[str]:
 
 
 def _user(user: SecretUser) -> tuple[str, str, str]:
-    """Returns what names a secret: kind in words, name, and the address of its page; empty without one."""
+    """Returns a secret's user: kind in words, name, and the address of its page, empty without one."""
     kind = {"connector": CONNECTORS, "knowledge_graph": GRAPHS}.get(user.kind)
     return _KINDS.get(user.kind, user.kind), user.name, "" if kind is None else path_of(kind, user.id)
 
@@ -149,7 +149,7 @@ async def show_connector(visit: Visit) -> PageResult:
 
 
 async def test_connector(visit: Visit) -> PageResult:
-    """Asks the store with the connector's credentials, and shows what it answered."""
+    """Tests a connector against its store, and shows the outcome."""
     try:
         shown = await requested_version(visit, CONNECTORS)
     except MissingError as error:
@@ -176,7 +176,7 @@ async def _view(visit: Visit, shown: ResourceVersion, outcome: ConnectorTest | N
 
 
 def _check(check: ConnectorCheck) -> tuple[ConnectorCheck, str, str]:
-    """Returns a check with the store's answer in words, and how long that took."""
+    """Returns a check with the store's answer in words, and its duration."""
     silent = "" if check.answer else "no answer"
     answer = str(check.http_status) if check.HasField("http_status") else silent
     took = formatting.duration(milliseconds_of(check.took))

@@ -1,4 +1,4 @@
-"""The page of one run: its head, its graph and timeline with a selected step, results, events and inputs."""
+"""Page of one run: head, graph, timeline, selected step, results, events and inputs."""
 
 import asyncio
 import re
@@ -15,7 +15,7 @@ from console.rendering import dag, formatting
 from console.rendering.dag import MOST_STEPS, step_window
 from console.rendering.text import beginning, sanitised, short
 from console.rendering.times import now_ms
-from console.run import counts
+from console.run import bounds
 from console.run.events import EventFilter, RunPosition, events_page, watch
 from console.run.header import header
 from console.run.sentences import KINDS, sentence
@@ -49,7 +49,7 @@ GONE: Final = frozenset({"run_not_found", "not_found", "segment_not_found"})
 
 _SEQ: Final = re.compile(r"[0-9]{1,18}")
 _STATE: Final = ("step", "steps", "segment", "after_seq", "kind", "of", "decisions", "approvals", "outputs")
-"""Names of the query that say what the page shows; links keep the others when they change one."""
+"""Query parameters that choose the page's parts; links keep the parameters that they do not change."""
 _EVENT_CHARS: Final = 60_000
 _EVENT_BYTES: Final = 80_000
 
@@ -62,7 +62,7 @@ def missing(message: str) -> View:
 
 
 async def show(visit: Visit) -> PageResult:
-    """Shows one run; of an erased one, what is left."""
+    """Shows one run; of an erased run the remaining facts."""
     run_id = visit.path["run_id"]
     try:
         run, inputs = await read_run(visit.services, run_id)
@@ -79,7 +79,7 @@ async def show(visit: Visit) -> PageResult:
         {
             **header(run, visit.user),
             "run": run,
-            "counts": counts,
+            "bounds": bounds,
             "here": run_address(run_id),
             "erased": erased,
             "run_advice": run_advice(run.error.code) if run.HasField("error") else "",
@@ -91,7 +91,7 @@ async def show(visit: Visit) -> PageResult:
             "can_erase": visit.may("RunsService/EraseRunData") and ended and not erased,
             "longest": MAX_COMMENT_CHARS,
             "longest_reason": MAX_REASON_CHARS,
-            # Who rejected it is erased with the data.
+            # The person who rejected is erased with the data.
             "rejected": None,
             **parts,
             "inputs": inputs,
@@ -102,7 +102,7 @@ async def show(visit: Visit) -> PageResult:
 
 
 async def stream(visit: Visit) -> PageResult:
-    """Streams updates of a run; the query says what the page shows."""
+    """Streams updates of a run; the query names the state that the page shows."""
     seq = visit.query.get("seq", "")
     seen = RunPosition(
         visit.query.get("status", ""), visit.query.get("segment", ""), int(seq) if _SEQ.fullmatch(seq) else 0
@@ -111,7 +111,7 @@ async def stream(visit: Visit) -> PageResult:
 
 
 async def show_inputs(visit: Visit) -> PageResult:
-    """Shows the inputs of a run as they were given, to those who may start it again; the audit trail says so."""
+    """Shows the inputs of a run as given, to people who may start it again; recorded in the audit trail."""
     try:
         run = await reveal_run(visit.services, visit.path["run_id"])
     except Refusal as refusal:
@@ -121,13 +121,13 @@ async def show_inputs(visit: Visit) -> PageResult:
     context = {
         "run": run,
         "here": run_address(run.summary.run_id),
-        "texts": excerpts(inputs_of(run), counts.REVEALED),
+        "texts": excerpts(inputs_of(run), bounds.REVEALED),
     }
     return View("runs/inputs.html", context)
 
 
 async def read_event(visit: Visit) -> Event | View:
-    """Returns the event that the address names, or the page in its place."""
+    """Returns the event that the address names, or the page for a missing event."""
     run_id, segment, seq = visit.path["run_id"], visit.path["segment"], visit.path["seq"]
     if not _SEQ.fullmatch(seq) or int(seq) < 1:
         return missing("An event is a number from 1.")
@@ -153,7 +153,7 @@ async def show_event(visit: Visit) -> PageResult:
         "here": run_address(visit.path["run_id"]),
         "segment": visit.path["segment"],
         "event": event,
-        "sentence": short(sentence(event.type, event.step, event.data), counts.MESSAGE),
+        "sentence": short(sentence(event.type, event.step, event.data), bounds.MESSAGE),
         "text": text,
         "cut": cut,
     }
@@ -210,7 +210,7 @@ async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any
     """Returns the parts of a run whose data is not erased: steps, approvals, events, outputs.
 
     Raises:
-        Refusal: of a service, as where the data is erased meanwhile.
+        Refusal: as the services refuse, such as after an erasure meanwhile.
     """
     run_id = run.summary.run_id
     query = visit.query
@@ -231,18 +231,18 @@ async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any
     spans, comments = spans_of(life), comments_of(life)
     # A backend of an older release does not know the filter.
     pending = [each for each in pending if each.run_id == run_id]
-    most = MOST_STEPS if len(steps.items) <= MOST_STEPS else counts.STEPS
+    most = MOST_STEPS if len(steps.items) <= MOST_STEPS else bounds.STEPS
     window = step_window(steps.items, query.get("steps", ""), query.get("step", ""), lambda each: each.step, most)
-    most_spans = min(counts.SPANS, counts.SPANS_OF_ALL // max(1, len(window.steps)))
+    most_spans = min(bounds.SPANS, bounds.SPANS_OF_ALL // max(1, len(window.steps)))
     drawn = {step.step: spans[step.step][-most_spans:] for step in window.steps if step.step in spans}
     step = selected_step(query.get("step", ""), window.steps)
     selected = None
     if step is not None:
         selected = await step_view(visit, run_id, step, spans.get(step.step, ()), decided.items)
-    listed = rows_from(() if outputs is None else outputs.items, query.get("outputs", ""), counts.OUTPUTS)
+    listed = rows_from(() if outputs is None else outputs.items, query.get("outputs", ""), bounds.OUTPUTS)
     rejected = next((each for each in decided.items if each.state == APPROVAL_STATE_REJECTED), None)
     html = sanitised(summary_html.html, below=3) if summary_html.HasField("html") else None
-    if html is not None and len(html.encode()) > counts.SUMMARY:
+    if html is not None and len(html.encode()) > bounds.SUMMARY:
         html = None
     progress = RunPosition.of(run, events.read)
     link = partial(_link, run_address(run_id), {name: query[name] for name in _STATE if query.get(name)})
@@ -259,14 +259,14 @@ async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any
         "selected": selected,
         "drawing": dag.draw([_node(each) for each in window.steps]),
         "timeline": timeline(run.summary, window.steps, drawn, now_ms()),
-        "approvals": rows_from(pending, query.get("approvals", ""), counts.APPROVALS),
+        "approvals": rows_from(pending, query.get("approvals", ""), bounds.APPROVALS),
         "decisions": rows_from(
             [
                 (each, formatting.approval_badge(each.state), comments.get(each.approval_id, ""))
                 for each in decided.items
             ],
             query.get("decisions", ""),
-            counts.DECISIONS,
+            bounds.DECISIONS,
         ),
         "rejected": rejected,
         "rejected_because": "" if rejected is None else comments.get(rejected.approval_id, ""),
@@ -285,8 +285,8 @@ async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any
         "event_rows": [
             (
                 event,
-                short(sentence(event.type, event.step, event.data), counts.LISTED),
-                *beginning("" if event.data == "{}" else event.data, counts.JSON),
+                short(sentence(event.type, event.step, event.data), bounds.LISTED),
+                *beginning("" if event.data == "{}" else event.data, bounds.JSON),
             )
             for event in events.read.events
         ],
@@ -294,7 +294,7 @@ async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any
 
 
 async def _outputs(visit: Visit, run_id: str) -> tuple[ListOutputsResponse | None, str]:
-    """Returns the outputs of a run, or the reason why they are not listed yet."""
+    """Returns the outputs of a run, or the reason why outputs are not listed yet."""
     try:
         return await visit.services.call("OutputsService/ListOutputs", ListOutputsRequest(run_id=run_id)), ""
     except Refusal as refusal:
@@ -312,7 +312,7 @@ async def _summary(visit: Visit, run: Run) -> SummaryPreview:
 
 
 def _link(here: str, state: Mapping[str, str], anchor: str = "", **changed: str | int | None) -> str:
-    """Returns the address of this page with some of its query changed; None and "" remove a part."""
+    """Returns the address of this page with changed query parameters; None and "" remove a parameter."""
     query = {name: value for name, value in {**state, **changed}.items() if value not in {None, ""}}
     return here + (f"?{urlencode(query)}" if query else "") + (f"#{anchor}" if anchor else "")
 

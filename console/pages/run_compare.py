@@ -25,7 +25,7 @@ _MOST_DEPTH: Final = 100
 
 
 async def show(visit: Visit) -> PageResult:
-    """Compares a run with the one that the query names, or offers others of its workflow."""
+    """Compares a run with the run that the query names, or offers other runs of its workflow."""
     run_id, other_id = visit.path["run_id"], visit.query.get("with", "").strip()[:128]
     try:
         run, inputs = await read_run(visit.services, run_id)
@@ -41,7 +41,7 @@ async def show(visit: Visit) -> PageResult:
         if other_id:
             other, others = await read_run(visit.services, other_id)
             context |= await _comparison(visit, run, other)
-            # What could not be swept in one says more than what was swept in the other.
+            # An unfinished or failed redaction of either run is shown rather than the other's success.
             context["inputs"] = max(inputs, others, key=lambda each: (each.preparing, each.problem, each.redacted))
     except Refusal as refusal:
         if refusal.code not in GONE:
@@ -51,7 +51,7 @@ async def show(visit: Visit) -> PageResult:
 
 
 class JsonDifference(NamedTuple):
-    """A part that differs: its path, and its value on each side as JSON, empty where that side has none."""
+    """A differing part: its path, and its JSON on each side, empty where a side lacks the part."""
 
     path: str
     left: str
@@ -59,7 +59,7 @@ class JsonDifference(NamedTuple):
 
 
 class JsonDifferences(NamedTuple):
-    """The first parts that differ, how many do, and how many parts are equal; `cut` where a value is too large."""
+    """The first differing parts, the numbers of differing and equal parts; `cut` is True for too large values."""
 
     shown: Sequence[JsonDifference]
     total: int
@@ -68,7 +68,7 @@ class JsonDifferences(NamedTuple):
 
 
 def differences(left: str, right: str) -> JsonDifferences:
-    """Returns how two values differ, each given as JSON text; an empty text is no value."""
+    """Returns the differences between two JSON texts; an empty text is no value."""
     ours, ours_cut = _leaves(left)
     theirs, theirs_cut = _leaves(right)
     found = [
@@ -117,7 +117,7 @@ def _lasted(of: RunSummary | Step) -> str:
 
 
 def _slower(ours: Step | None, theirs: Step | None) -> str:
-    """Returns how much longer the second took, as `+2 s` or `-5 ms`; empty where one has no duration."""
+    """Returns the difference of durations, theirs minus ours, as `+2 s` or `-5 ms`; empty if one is unknown."""
     if ours is None or theirs is None or not (ours.HasField("duration") and theirs.HasField("duration")):
         return ""
     more = milliseconds_of(theirs.duration) - milliseconds_of(ours.duration)
@@ -136,7 +136,7 @@ def _described(summary: RunSummary) -> str:
 
 
 def _leaves(text: str) -> tuple[dict[str, str], bool]:
-    """Returns the scalars of a value by their paths, and whether there are more than are read."""
+    """Returns the scalars of a value by path, and whether the value has more than were read."""
     if not text:
         return {}, False
     try:

@@ -1,4 +1,4 @@
-"""Files of a run: outputs, previewed and downloaded one by one or zipped, and the whole texts that its page cuts."""
+"""Files of a run: previews and downloads of outputs, and whole texts that the run's page shows cut."""
 
 from typing import Any, Final
 from urllib.parse import quote
@@ -16,7 +16,7 @@ from workflow_api.v1.outputs_pb2 import GetOutputContentRequest, GetOutputsZipRe
 from workflow_api.v1.previews_pb2 import GetOutputPreviewRequest, GetStepPreviewRequest, OutputPreview
 
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"})
-"""Images that are shown; SVG is not among them, because it may hold script."""
+"""Image types shown in pages; without SVG, because it may hold script."""
 
 _REFUSED: Final = frozenset({"run_not_found", "output_not_found", "run_not_terminal", "redaction_pending"})
 _TOO_LARGE: Final = frozenset({"use_bundle", "bundle_too_large"})
@@ -85,7 +85,7 @@ async def text(visit: Visit) -> PageResult:
 
 
 async def value(visit: Visit) -> PageResult:
-    """Sends what a step returned, as much as services prepare for people."""
+    """Sends the value of a step, as far as the services prepare it for people."""
     run_id, step = visit.path["run_id"], visit.path["step"]
     try:
         request = GetStepPreviewRequest(run_id=run_id, step=step)

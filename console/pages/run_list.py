@@ -1,4 +1,4 @@
-"""The list of runs: searched and filtered by its address, with figures of the last days, and live."""
+"""Live list of runs, with search and filters by query parameters, and figures of the last days."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -32,13 +32,13 @@ _MOST_KEYS: Final = 100
 _FILTERS: Final = ("q", "status", "workflow_id", "key", "from", "to")
 _WRONG: Final = frozenset({"invalid_filter", "invalid_cursor", "invalid_request"})
 POLL_SECONDS: Final = 3.0
-"""Seconds between two looks at the runs shown."""
+"""Seconds between two reads of the shown runs."""
 _COUNTING_SECONDS: Final = 1.0
 _DAY_MS: Final = times.DAY_MS
 
 
 async def show_list(visit: Visit) -> PageResult:
-    """Lists runs, newest first; a filter that cannot be is reported on the page."""
+    """Lists runs, newest first; reports invalid filters on the page."""
     filters = _filters(visit)
     given = {name: value for name, value in filters.items() if value}
     cursor = visit.query.get("cursor", "")
@@ -75,7 +75,7 @@ async def show_list(visit: Visit) -> PageResult:
 
 
 async def stream(visit: Visit) -> PageResult:
-    """Streams an update whenever the newest runs of these filters, or the figures, have changed."""
+    """Streams an update whenever the filtered newest runs or the figures have changed."""
     return PageEvents(_changes(visit))
 
 
@@ -85,7 +85,7 @@ async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
     while True:
         answer: ListFoundRunsResponse = await visit.services.call("RunListsService/ListFoundRuns", request)
         days = await _days(visit)
-        # The next page's token is sealed again, differently, each time.
+        # Not compared: the service seals page tokens anew each time.
         answer.ClearField("next_page_token")
         now = sha256(answer.SerializeToString(deterministic=True) + days.SerializeToString(deterministic=True)).digest()
         if seen is not None and now != seen:
@@ -138,7 +138,7 @@ async def _days(visit: Visit) -> GetRunDaysResponse:
 
 
 async def _choices(visit: Visit) -> tuple[Sequence[Workflow], Sequence[KeyRecord]]:
-    """Returns the workflows and keys of the filters, which a refresh leaves as they are."""
+    """Returns the choices of the filters: workflows and keys; a refresh does not update them."""
     if visit.refresh:
         return (), ()
     workflows, keys = await asyncio.gather(every_workflow(visit), _keys(visit))
@@ -146,7 +146,7 @@ async def _choices(visit: Visit) -> tuple[Sequence[Workflow], Sequence[KeyRecord
 
 
 async def _keys(visit: Visit) -> Sequence[KeyRecord]:
-    """Returns keys to choose from; who sees no keys types the id that the page of a run shows."""
+    """Returns the keys to choose from; people who may not see keys can type an id."""
     if not visit.may("KeysService/ListKeys"):
         return ()
     answer = await visit.services.call("KeysService/ListKeys", ListKeysRequest(page_size=_MOST_KEYS))

@@ -1,4 +1,4 @@
-"""The page that starts a run which takes over from one that failed or was cancelled."""
+"""Page that resumes a failed or cancelled run by a new run that reuses its completed steps."""
 
 from typing import Final
 from uuid import uuid4
@@ -28,16 +28,16 @@ _REFUSED: Final = frozenset(
         "quota_exceeded",
     }
 )
-"""Refusals that the page shows; nothing was started."""
+"""Refusals that the page shows; no run was started."""
 
 
 async def show(visit: Visit) -> PageResult:
-    """Shows which steps a run that takes over would reuse, and why it would execute the others."""
+    """Shows which steps the new run would reuse, and why it would execute the others."""
     return await _plan(visit, visit.query.get("from", ""))
 
 
 async def resume(visit: Visit) -> PageResult:
-    """Starts the run; a form that is sent twice starts one."""
+    """Starts the new run; a form that is sent twice starts one run."""
     from_step = visit.sent("from")
     request = ResumeRunRequest(
         run_id=visit.path["run_id"],
@@ -87,7 +87,7 @@ async def _plan(visit: Visit, from_step: str, refused: Refusal | None = None) ->
 
 
 def _reason(refusal: Refusal) -> str:
-    """Returns why nothing was started, with the problem of each field."""
+    """Returns why no run was started, with the problem of each field."""
     details = refusal.details if isinstance(refusal.details, list) else ()
     reasons = refusal.details.get("reasons", ()) if isinstance(refusal.details, dict) else ()
     return " ".join([refusal.message, *(f"{each['name']} {each['reason']}." for each in details), *map(str, reasons)])

@@ -1,4 +1,4 @@
-"""The search over runs, definitions and keys; the command palette shows its results too."""
+"""Search page over runs, definitions and keys; the command palette shows its results too."""
 
 import asyncio
 import re
@@ -23,14 +23,14 @@ MAX_CHARS: Final = 200
 
 _SHOWN: Final = 8
 _REFERENCE: Final = rules_of(ListRunsRequest.DESCRIPTOR.fields_by_name["client_reference"])
-# What no run has, or what may not be asked for: the search goes on with the rest.
+# Statuses of a search text that a service does not accept or find: other searches go on.
 _NO_MATCH: Final = frozenset({400, 404})
 _READERS: Final = {AGENTS: ONLOOKERS, ENVIRONMENTS: ADMINISTRATORS, CONNECTORS: ADMINISTRATORS, GRAPHS: ADMINISTRATORS}
 """The roles that may read the pages of a kind."""
 
 
 class SearchResult(NamedTuple):
-    """One thing that matches: where it is, its name, what else tells it apart, and its state."""
+    """A match: the path of its page, name, distinguishing note, and state."""
 
     path: str
     name: str
@@ -39,7 +39,7 @@ class SearchResult(NamedTuple):
 
 
 async def show(visit: Visit) -> PageResult:
-    """Shows what matches: runs by id or reference, all else by a part of name or id; each search is bounded."""
+    """Shows matches: runs by id or reference, others by a part of name or id; each search is bounded."""
     asked = visit.query.get("q", "").strip()[:MAX_CHARS]
     runs, workflows, resources, keys = await asyncio.gather(
         _runs(visit, asked), _workflows(visit, asked), _resources(visit, asked), _keys(visit, asked)
@@ -99,7 +99,7 @@ async def _workflows(visit: Visit, asked: str) -> Sequence[SearchResult]:
 
 
 async def _resources(visit: Visit, asked: str) -> Mapping[str, Sequence[SearchResult]]:
-    """Returns what is found of the kinds whose pages the person may see, by the title of the kind."""
+    """Returns matches by the title of their kind, for kinds whose pages the person may see."""
     kinds = [kind for kind, readers in _READERS.items() if visit.user.role in readers]
     groups: dict[str, list[SearchResult]] = {kind.plural: [] for kind in kinds}
     if kinds and visit.may("DefinitionsService/FindResources"):

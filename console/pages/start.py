@@ -1,4 +1,4 @@
-"""The page that starts a run of a workflow in the name of the person."""
+"""Page that starts a run of a workflow in the name of the person."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -67,13 +67,13 @@ class _Form(NamedTuple):
     """Content of the form.
 
     Attributes:
-        definition: Of the version that the form is for.
-        texts: Of the fields of parameters, by name.
+        definition: Definition of the form's version.
+        texts: Texts of parameters' fields, by name.
         own: Texts of the other fields.
         run: The earlier run whose inputs filled the form.
-        keeps_policy: Whether the run is started with the PII policy of that run.
-        once: The idempotency key, with which a form that is sent twice starts one run.
-        files: The files that were uploaded with it.
+        keeps_policy: Whether the new run takes over the earlier run's PII policy.
+        once: Idempotency key, by which a form that is sent twice starts one run.
+        files: Files uploaded with the form.
         had_uploads: Whether files were uploaded for the earlier run.
     """
 
@@ -89,7 +89,7 @@ class _Form(NamedTuple):
 
 
 async def show(visit: Visit) -> PageResult:
-    """Shows the form, empty or with what the run that the address names was started with."""
+    """Shows the form, empty or with the inputs of the run that the query names."""
     opened = await _opened(visit, visit.query.get("run", ""), None, revealed=True)
     if isinstance(opened, View):
         return opened
@@ -107,7 +107,7 @@ async def show(visit: Visit) -> PageResult:
 
 
 async def start(visit: Visit) -> PageResult:
-    """Starts a run; what cannot be is shown at its field, with everything that was typed."""
+    """Starts a run; shows problems at their fields, with everything that was typed."""
     opened = await _opened(visit, visit.sent("run"), _number(visit.sent("version")))
     if isinstance(opened, View):
         return opened
@@ -134,7 +134,7 @@ async def start(visit: Visit) -> PageResult:
         labels=labels,
         triggered_by=TRIGGERED_BY_CONSOLE,
         pii_policy_override=policy_text(form.run.pii_policy) if form.run and form.keeps_policy else None,
-        # A form that is sent again names what its run has taken: with the same key it leads to that run.
+        # A repeated form names an upload that its run has taken; its idempotency key leads to that run.
         upload_id=form.files.taken or (form.files.upload_id if form.files.all else ""),
     )
     try:
@@ -143,14 +143,14 @@ async def start(visit: Visit) -> PageResult:
         problems, above = _problems_of(refusal)
         if form.files.taken:
             problems.pop("upload_id", None)
-        # A start that is still being decided is sent again as it is; any other is corrected, which takes another key.
+        # An undecided start is repeated unchanged; a corrected form needs a new key.
         once = form.once if refusal.retry_after else _new_key()
         return _view(form._replace(once=once), problems=problems, above=above, status=400)
     return Redirect(run_address(started.run.summary.run_id), "The run has started.")
 
 
 def _asks_for_the_form(visit: Visit) -> bool:
-    """Returns whether a button was pressed that starts nothing."""
+    """Returns whether the pressed button only changes the form."""
     return any(visit.form.get(name) for name in ("use", "browse", "attach", "drop"))
 
 
@@ -163,7 +163,7 @@ def _number(text: str) -> int | None:
 
 
 def _typed(visit: Visit, name: str) -> str:
-    """Returns a field as it was typed, for blanks may matter."""
+    """Returns a field as typed, with blanks at its ends."""
     values = visit.form.get(name, ())
     return values[0] if values else ""
 
@@ -187,7 +187,7 @@ def _sent_form(visit: Visit, run: Run | None, definition: WorkflowDefinition) ->
 
 
 async def _with_other_version(visit: Visit, form: _Form) -> View:
-    """Returns the form of another version, with what was typed; parameters that only that one has are as in the run."""
+    """Returns the form of another version with the typed texts; its further parameters are filled from the run."""
     opened = await _opened(visit, visit.sent("run"), _number(visit.sent("take")), revealed=True)
     if isinstance(opened, View):
         return opened
@@ -201,9 +201,9 @@ async def _with_other_version(visit: Visit, form: _Form) -> View:
 async def _opened(
     visit: Visit, run_id: str, version: int | None, *, revealed: bool = False
 ) -> tuple[Run | None, WorkflowDefinition] | View:
-    """Returns the earlier run, and the version that the form is for; or the page that says why there is none.
+    """Returns the earlier run, if any, and the definition for the form; or the page that reports a missing one.
 
-    Without a version it is that of the run, or the active one. A `revealed` run has its inputs as they were given.
+    `version` defaults to the earlier run's, else the active one. A `revealed` run has its inputs as given.
     """
     run: Run | None = None
     if run_id:
@@ -231,7 +231,7 @@ async def _opened(
 
 
 async def _browsed(visit: Visit, definition: WorkflowDefinition, asked: str) -> Mapping[str, Any] | None:
-    """Returns what there is at the place that a button names as parameter and address; None where none was pressed."""
+    """Returns the listing at the S3 address that a pressed button names with its parameter; None without one."""
     if not asked:
         return None
     parameter, _, uri = asked.partition(" ")
@@ -253,7 +253,7 @@ async def _browsed(visit: Visit, definition: WorkflowDefinition, asked: str) -> 
 
 
 def _labels(text: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns the labels of lines as `name=value`, and the problem of the field if a line is none."""
+    """Returns the labels in lines `name=value`, and the field's problem if a line has another form."""
     labels: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         name, equals, value = line.partition("=")
@@ -266,7 +266,7 @@ def _labels(text: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _problems_of(refusal: Refusal) -> tuple[dict[str, str], str]:
-    """Returns the problems of fields, and what is to be said above the form."""
+    """Returns the problems of fields, and the message above the form."""
     if refusal.code == "idempotency_conflict":
         return {}, _BEING_STARTED if refusal.retry_after else _STARTED_ALREADY
     if refusal.code in _ABOVE:
@@ -297,7 +297,7 @@ def _view(
     known = {PREFIX + name for name in shown} | set(_OWN)
     left = [line for name, line in zip(problems, others, strict=True) if name not in known]
     workflow, version, run = form.definition.workflow, form.definition.version, form.run
-    # Readiness is known of the active version; of another one the service says it when it is started.
+    # Readiness is known of the active version alone; the service judges another version at the start.
     reasons = workflow.readiness.reasons if version == workflow.version else ()
     context = {
         "workflow": workflow,

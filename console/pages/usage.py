@@ -1,4 +1,4 @@
-"""Usage pages: counts, latencies and newest calls, of one key or of all, also as CSV."""
+"""Usage pages: counts, latencies and newest calls, of one key or of all keys, also as CSV."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -33,7 +33,7 @@ _NO_RANGE: Final = "must be two days in order, at most 90 with those between"
 
 
 class _UsageQuery(NamedTuple):
-    """The query of the page: a window that ends at `until`, what to stack by, and the problem of the range, if any."""
+    """Query of the page: window until `until`, property to stack by, and the problem of the range, if any."""
 
     window: Window
     until: int
@@ -110,7 +110,7 @@ async def _csv(visit: Visit, key_id: str | None) -> FileDownload:
 
 
 async def _csv_parts(visit: Visit, request: usage_pb2.ListUsageHoursRequest) -> AsyncGenerator[bytes, None]:
-    """Yields the lines of every count, a page of them at a time; the first part has the row of heads, too."""
+    """Yields the lines of all counts, page by page; the first part begins with the header row."""
     rows: list[Sequence[object]] = [("hour", "key_id", "method", "route", "status", "calls")]
     more = True
     while more:
@@ -127,7 +127,7 @@ async def _csv_parts(visit: Visit, request: usage_pb2.ListUsageHoursRequest) -> 
 async def _counts(
     visit: Visit, key_id: str | None, since: int, until: int
 ) -> tuple[Sequence[usage_pb2.UsageHour], bool]:
-    """Returns the counts of a time, the newest hour first, and whether there are older ones that are left out."""
+    """Returns the counts of a time range, newest hour first, and whether older counts are left out."""
     hours = await visit.services.call("UsageService/ListUsageHours", _counts_request(key_id, since, until))
     return hours.items, hours.HasField("next_page_token")
 
@@ -141,7 +141,7 @@ def _counts_request(key_id: str | None, since: int, until: int) -> usage_pb2.Lis
 async def _explained(
     visit: Visit, record: keys_pb2.KeyRecord | None, refusals: Sequence[usage_pb2.UsageRecord]
 ) -> Sequence[tuple[usage_pb2.UsageRecord, str]]:
-    """Returns refusals, each with the words of the check that refuses it by the rules of its key."""
+    """Returns refusals, each with the reason by the rules of its key."""
     if record is None or not refusals:
         return [(each, "") for each in refusals]
     deployment = await visit.services.call("DeploymentService/GetDeployment", deployment_pb2.GetDeploymentRequest())

@@ -1,4 +1,4 @@
-"""Pages of a key's webhooks: the list, one webhook with its deliveries, and its changes (docs/webhooks.md)."""
+"""Pages of a key's webhooks: the list, a webhook with its deliveries, and its changes (docs/webhooks.md)."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -47,7 +47,7 @@ async def list_webhooks(visit: Visit) -> PageResult:
 
 
 async def create(visit: Visit) -> PageResult:
-    """Creates a webhook; only this response has its secret."""
+    """Creates a webhook; only this response shows its secret."""
     try:
         request = webhooks_pb2.CreateWebhookRequest(
             key_id=visit.path["key_id"],
@@ -83,7 +83,7 @@ async def edit(visit: Visit) -> PageResult:
 
 
 async def rotate(visit: Visit) -> PageResult:
-    """Issues a new secret; only this response has it."""
+    """Issues a new secret; only this response shows it."""
     await _webhook(visit)
     hours = whole_number(visit.sent("overlap_hours"))
     try:
@@ -107,7 +107,7 @@ async def pause(visit: Visit) -> PageResult:
 
 
 async def resume(visit: Visit) -> PageResult:
-    """Delivers again what waits."""
+    """Resumes deliveries, with those that wait."""
     await _webhook(visit)
     request = webhooks_pb2.ResumeWebhookRequest(webhook_id=visit.path["webhook_id"])
     await visit.services.call("WebhooksService/ResumeWebhook", request)
@@ -182,7 +182,7 @@ async def _webhook(visit: Visit) -> webhooks_pb2.Webhook:
     """Returns the webhook that the address names.
 
     Raises:
-        Refusal: `not_found` where it is not one of the address's key, or as `Services.call`.
+        Refusal: `not_found` if the webhook is not of the address's key, or as `UserServices.call`.
     """
     request = webhooks_pb2.GetWebhookRequest(webhook_id=visit.path["webhook_id"])
     webhook: webhooks_pb2.Webhook = await visit.services.call("WebhooksService/GetWebhook", request)
@@ -216,14 +216,14 @@ def _names_of_events(webhook: webhooks_pb2.Webhook) -> str:
 
 
 def _badge(webhook: webhooks_pb2.Webhook) -> tuple[str, str]:
-    """Returns the state as text, and the kind of its badge."""
+    """Returns the state of a webhook as text, and the kind of its badge."""
     if webhook.state == "paused":
         return "Paused", "bad" if webhook.paused_reason != "requested" else "warn"
     return ("Failing", "warn") if webhook.HasField("failing_since") else ("Active", "good")
 
 
 def _outcome(delivery: webhooks_pb2.WebhookDelivery) -> tuple[tuple[str, str], str]:
-    """Returns where a delivery stands, as a badge, and its last answer."""
+    """Returns the state of a delivery as a badge, and its last answer."""
     last = str(delivery.last_status) if delivery.HasField("last_status") else delivery.last_error
     return _STATES.get(delivery.state, ("", "")), last
 

@@ -1,4 +1,4 @@
-"""Pages of workflows: readiness, definition, versions, who may start them, activation and deactivation."""
+"""Pages of workflows: readiness, definition, versions, keys that may start them, and activation."""
 
 import asyncio
 import json
@@ -131,11 +131,11 @@ async def deactivate(visit: Visit) -> PageResult:
 
 
 class Reference(NamedTuple):
-    """Something by its kind and name.
+    """A resource that a workflow refers to, by kind and name.
 
     Attributes:
-        path: Its page; empty where the person may not see that, or there is none.
-        version: The version that is used; "newest" of what is not pinned, empty where nothing had the name.
+        path: Path of the resource's page; empty without a page, or where the person may not see it.
+        version: Version in use; "newest" where not pinned, empty where no resource had the name.
     """
 
     kind: str
@@ -145,7 +145,7 @@ class Reference(NamedTuple):
 
 
 def references(visit: Visit, definition: Mapping[str, Any], pinned: Sequence[VersionResource]) -> list[Reference]:
-    """Returns the agents and environments that a version is pinned to, then its connectors and knowledge graphs."""
+    """Returns a version's pinned agents and environments, then its connectors and knowledge graphs."""
     found = []
     for each in pinned:
         version = str(each.version) if each.HasField("version") else ""
@@ -168,14 +168,14 @@ async def _set_status(visit: Visit, status: WorkflowStatus.ValueType, notice: st
 
 
 async def _versions_of(visit: Visit, workflow: Workflow) -> VersionList:
-    """Returns the newest versions; none to those who may not see them."""
+    """Returns the newest versions; none for people who may not see versions."""
     if not visit.may("DefinitionsService/ListDefinitionVersions"):
         return VersionList([], "")
     return await read_versions(visit.services, WORKFLOW, workflow.workflow_id, size=_VERSIONS)
 
 
 async def _keys_of(visit: Visit, workflow: Workflow) -> list[KeyRecord]:
-    """Returns the keys that may start a workflow, of the newest thousand, for those who may see keys."""
+    """Returns the keys, of the newest thousand, that may start a workflow; none for people who may not see keys."""
     if visit.user.role not in ADMINISTRATORS:
         return []
     answer = await visit.services.call("KeysService/ListKeys", ListKeysRequest(page_size=_MOST_KEYS))
@@ -183,7 +183,7 @@ async def _keys_of(visit: Visit, workflow: Workflow) -> list[KeyRecord]:
 
 
 def _share(completed: int, failed: int) -> str:
-    """Returns how many of those that completed or failed completed, in percent; empty where there are none."""
+    """Returns the share of completed among completed and failed runs in percent; empty where there are none."""
     ended = completed + failed
     return f"{100 * completed / ended:.1f}".removesuffix(".0") + " %" if ended else ""
 

@@ -1,1 +1,1 @@
-"""Rendering of pages: templates, times and zones, formats of values, charts, graphs of steps, the budget of a page."""
+"""Rendering of pages: templates, times and zones, formats of values, texts, charts, graphs of steps, exports."""

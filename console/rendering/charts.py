@@ -1,6 +1,6 @@
-"""Charts as SVG: bars of usage, and the strip of the last days above the runs, with their ends and durations.
+"""Charts as SVG: usage bars, and the strip of the last days above the run list, with ended runs and durations.
 
-They have attributes only: the pages' Content-Security-Policy allows no inline style.
+The SVG has attributes but no styles: the pages' Content-Security-Policy allows no inline style.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _CHAR: Final = 7
 class Bar(NamedTuple):
     """One bar: its parts are stacked from the bottom, in the order of the chart's kinds.
 
-    With ticks, about six of them stand below the axis; without, the labels of the first and the last bar.
+    Below the axis stand about six ticks or, where no bar has a tick, the labels of the first and the last bar.
     """
 
     label: str
@@ -36,7 +36,7 @@ class Bar(NamedTuple):
 
     @property
     def total(self) -> int:
-        """The height of the bar."""
+        """Height of the bar: the sum of its parts."""
         return sum(self.parts)
 
 
@@ -46,7 +46,7 @@ def bar_chart(bars: Sequence[Bar], kinds: Sequence[str], title: str, styles: Seq
     Args:
         bars: From left to right; each has one part for each kind.
         kinds: Names of the parts.
-        title: What the chart shows, for screen readers.
+        title: Title for screen readers.
         styles: The rectangles of a part have the class `bar-<style>`; absent means the kinds.
     """
     most = scale_top(max((bar.total for bar in bars), default=0))
@@ -59,7 +59,7 @@ def bar_chart(bars: Sequence[Bar], kinds: Sequence[str], title: str, styles: Seq
 
 
 def spark_line(counts: Sequence[int], title: str) -> Markup:
-    """Returns small bars without axes, as tall as the highest of them allows; `title` says what they show."""
+    """Returns small bars without axes, scaled to the highest; `title` is for screen readers."""
     most = max(counts, default=0) or 1
     bars = Markup("").join(
         Markup('<rect x="{}" y="{:.1f}" width="2.4" height="{:.1f}"/>').format(place * 3, 16 - tall, tall)
@@ -94,7 +94,7 @@ def _axis(most: int) -> Markup:
 
 
 def _short(number: int) -> str:
-    """Returns a mark of a scale with a suffix such as `k`; exact, because it is a round number or half of one."""
+    """Returns a mark of the scale with a suffix such as `k`; exact, because marks are round numbers or their halves."""
     for size, letter in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if number >= size:
             return f"{number / size:,g}{letter}"
@@ -123,7 +123,7 @@ def _bars(bars: Sequence[Bar], kinds: Sequence[str], most: int, styles: Sequence
 
 
 def _labels(bars: Sequence[Bar]) -> list[Markup]:
-    """Returns what stands below the axis; the other bars have a title only."""
+    """Returns the labels below the axis; bars without a label have a title only."""
     if not bars:
         return []
     y = _TOP + _HEIGHT + _BOTTOM - 3
@@ -217,7 +217,7 @@ def _day(place: int, day: RunDay, most: int, longest: int) -> Markup:
         high = _tall(milliseconds_of(day.p95), longest, _DURATIONS)
         low = _tall(milliseconds_of(day.median), longest, _DURATIONS)
         parts += [_bar("day-p95", x, bottom - high, high), _bar("day-median", x, bottom - low, low)]
-    # All of the slot answers to the pointer.
+    # An invisible rectangle shows the title over the whole slot.
     area = Markup('<rect class="day" x="{}" y="0" width="{}" height="{}"/>').format(
         _SLOT * place, _SLOT, _STRIP_HEIGHT + _STRIP_GAP + _DURATIONS
     )

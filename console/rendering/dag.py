@@ -14,7 +14,7 @@ COLUMN_GAP: Final = 44
 ROW_GAP: Final = 18
 MARGIN: Final = 6
 LANE_HEIGHT: Final = 4
-"""Height of the lane of a line that crosses a column between its boxes."""
+"""Height of a lane, in which a line crosses a column between its boxes."""
 
 MAX_TITLE_CELLS: Final = 20
 """Character cells that fit into a box; a wide character takes two."""
@@ -22,19 +22,19 @@ MAX_TITLE_CELLS: Final = 20
 MAX_NOTE_CELLS: Final = 23
 
 MOST_LINE_CHARS: Final = 25_000
-"""Characters of all lines in a page."""
+"""Most characters of all lines' SVG in a page."""
 
 _SWEEPS: Final = 3
 _LINE_CHARS: Final = 90
-"""Characters of a line without its path and the names of its steps."""
+"""Characters of a line's SVG without its path and the names of its steps."""
 
-# A step and a column: the step's box in its own column, in a later one the lane of its lines that end further right.
+# A step and a column: in the step's own column its box, in later columns the lane of its lines.
 _Slot = tuple[str, int]
 
 T = TypeVar("T")
 
 MOST_STEPS: Final = 40
-"""At once."""
+"""Most steps of one drawing."""
 
 _LONGEST_NUMBER: Final = 4
 
@@ -76,7 +76,7 @@ class Line:
 class Drawing:
     """Boxes and lines, and the size of the area in pixels.
 
-    `lines_left_out` are those without which the page stays small: first those that others imply.
+    `lines_left_out` is the number of lines left out to bound the page, first lines that others imply.
     """
 
     width: int
@@ -122,7 +122,7 @@ def draw(nodes: Sequence[Node]) -> Drawing:
 
 
 def layers(needs: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Returns the column of each step: the first one right of every step that it needs."""
+    """Returns the column of each step: the first right of every step that it needs."""
     sorter = TopologicalSorter(needs)
     sorter.prepare()
     found: dict[str, int] = {}
@@ -149,7 +149,7 @@ def shortened(text: str, max_cells: int) -> str:
 
 
 class StepWindow(NamedTuple, Generic[T]):
-    """Some of the steps; `windows` are the numbers and labels of all, where they are several."""
+    """A window of the steps; `windows` has the number and label of each window, empty where all steps fit."""
 
     steps: Sequence[T]
     windows: Sequence[tuple[int, str]]
@@ -159,7 +159,7 @@ class StepWindow(NamedTuple, Generic[T]):
 def step_window(
     steps: Sequence[T], asked: str, selected: str, name_of: Callable[[T], str], most: int = MOST_STEPS
 ) -> StepWindow[T]:
-    """Returns the window that is asked for by its number from 1, else that of the selected step, else the first."""
+    """Returns the window by its number in `asked`, from 1, else the selected step's window, else the first."""
     count = len(steps)
     windows = [
         (number, f"{start + 1} to {min(start + most, count)}") for number, start in enumerate(range(0, count, most), 1)
@@ -205,7 +205,7 @@ def _ordered(
 def _by_neighbours(
     slots: list[_Slot], neighbours: Mapping[_Slot, Sequence[_Slot]], beside: Sequence[_Slot]
 ) -> list[_Slot]:
-    # Counted from the middle: columns are centred, and may have different lengths.
+    # Positions count from the middle, because centred columns may differ in length.
     position = {slot: index - (len(beside) - 1) / 2 for index, slot in enumerate(beside)}
     own = {slot: index - (len(slots) - 1) / 2 for index, slot in enumerate(slots)}
 
@@ -259,7 +259,7 @@ def _path(places: Mapping[_Slot, int], column_of: Mapping[str, int], source: str
 
 
 def _within_bound(lines: Sequence[Line], needs: Mapping[str, Sequence[str]]) -> Sequence[Line]:
-    """Returns the lines, without those that others imply where all are too many, and of these the first that fit."""
+    """Returns all lines if they fit, else the first that fit of the lines that no others imply."""
     if sum(map(_chars, lines)) <= MOST_LINE_CHARS:
         return lines
     above: dict[str, set[str]] = {}

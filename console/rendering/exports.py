@@ -1,4 +1,4 @@
-"""Exports: rows as CSV for spreadsheets, which take no cell for a formula, and audit records as CSV or JSON lines."""
+"""Exports: rows as CSV without cells that spreadsheets read as formulas; audit records as CSV or JSON lines."""
 
 import csv
 import io
@@ -12,13 +12,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from workflow_api.v1.audit_pb2 import AuditRecord, ExportAuditRecordsResponse
 
-# What a spreadsheet takes for the beginning of a formula, as OWASP lists it under CSV injection.
+# Characters that begin a formula in spreadsheets, by OWASP's list for CSV injection.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Returns rows as CSV; cells that a spreadsheet would calculate have a single quote before them, numbers none."""
+    """Returns rows as CSV, with a single quote before cells that a spreadsheet would calculate, except numbers."""
     text = io.StringIO()
     csv.writer(text).writerows([_plain(str(value)) for value in row] for row in rows)
     return text.getvalue()
@@ -36,12 +36,12 @@ _COLUMNS: Final = ("at", "actor", "action", "target", "details")
 
 
 def head_of(form: str) -> str:
-    """Returns what a file of a format begins with."""
+    """Returns the head of an export file: the header row of CSV, empty for JSON lines."""
     return csv_text([_COLUMNS]) if form == CSV else ""
 
 
 def lines_of(part: ExportAuditRecordsResponse, form: str) -> str:
-    """Returns the lines of a part of an export; the last says so where there are more records."""
+    """Returns the lines of a part of an export; a last line reports records beyond the export's bound."""
     rows = [*map(_values, part.items), *_more(part)]
     if form == CSV:
         return csv_text(rows)

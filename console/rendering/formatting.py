@@ -20,7 +20,7 @@ from workflow_api.v1.workflows_pb2 import WorkflowStatus
 
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 RUN_STATUSES: Final[Mapping[int, str | None]] = spellings(RunStatus.DESCRIPTOR)
-"""The API's spelling of each status, as filters take it."""
+"""The API's spelling of each run status, for filters."""
 
 _APPROVAL_STATES: Final = spellings(ApprovalState.DESCRIPTOR)
 _STEP_STATUSES: Final = spellings(StepStatus.DESCRIPTOR)
@@ -78,7 +78,7 @@ def step_kind(kind: int) -> str:
 
 
 def trigger(triggered_by: TriggeredBy.ValueType) -> str:
-    """Returns what started a run, as words."""
+    """Returns the trigger of a run in words."""
     return _TRIGGERS.get(triggered_by, _UNKNOWN)
 
 
@@ -97,7 +97,7 @@ def duration(milliseconds: int) -> str:
 
 
 def overlap(hours: int) -> str:
-    """Returns how long two secrets work together, as words."""
+    """Returns the overlap of two secrets in words."""
     if hours % 24 == 0 and hours > 24:
         return f"{hours // 24} days"
     return f"{hours} hour{'' if hours == 1 else 's'}"
@@ -114,9 +114,9 @@ def size(count: int) -> str:
 
 
 def json_lines(text: str) -> str:
-    """Returns JSON text indented, of the same value; deeply nested values stay on one line.
+    """Returns JSON text indented without a change of value; deeply nested values stay on one line.
 
-    Characters that nobody sees, or that turn others around, are escaped: what is decided upon must read as it is.
+    Invisible characters and those that reverse text are escaped, so that a reviewer reads the actual value.
     """
     written: list[str] = []
     depth = 0
@@ -124,7 +124,7 @@ def json_lines(text: str) -> str:
     for part in _JSON_PART.findall(escaped_json(text)):
         closes = part in ("}", "]")
         depth -= closes
-        # No line begins within a deeply nested value, nor at the end of an empty one.
+        # No line break within a deeply nested or an empty value.
         begins = before in ("{", "[") or before == "," or closes
         if begins and depth <= _MAX_INDENTED_DEPTH - closes and not (closes and before in ("{", "[")):
             written.append("\n" + _INDENT * depth)

@@ -1,4 +1,4 @@
-"""Renders templates to HTML: all values are escaped and what is not seen marked; an undefined name raises an error."""
+"""Renders templates to HTML: escapes values, marks invisible characters, and raises for undefined names."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ class Rendering:
 
 
 def _contains(text: str, part: str) -> bool:
-    """Returns whether a text holds another, whatever their case."""
+    """Returns whether a text contains another, ignoring case."""
     return part.lower() in text.lower()
 
 
@@ -64,8 +64,8 @@ def time_of(
 ) -> Markup | str:
     """Returns a `<time>` element in the zone of the page's context; integers are milliseconds since the epoch.
 
-    The script replaces its text by the time until now, such as "3 minutes ago", unless it has to stay exact; the exact
-    one is its tooltip. A countdown shows hours, minutes and seconds. None and 0 mean no time, and give a dash.
+    The page's script replaces the text by the time until now, such as "3 minutes ago", unless `exact`; the exact time
+    is the tooltip. A countdown shows hours, minutes and seconds. None and 0 mean no time, and give a dash.
     """
     if isinstance(time, datetime):
         time = round(time.timestamp() * 1000)
@@ -99,8 +99,7 @@ def number(value: float | None) -> str:
 def labelled(rows: str, heads: Sequence[str]) -> Markup:
     """Returns the rows of a table, each cell with the head of its column as `data-label`.
 
-    On a narrow screen a row is a card, where the heads are not seen. Values in rows are escaped: what looks like a tag
-    is one.
+    On a narrow screen a row is a card without heads. Values in `rows` must be escaped: `<td` always counts as a tag.
     """
     labels: Iterator[str] = iter(())
 

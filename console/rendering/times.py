@@ -1,4 +1,4 @@
-"""Times on pages, to the second, and the time zones that a person chooses from."""
+"""Formats of times on pages, and the time zones that a person may choose."""
 
 import time
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -50,20 +50,20 @@ def start_of_day(text: str) -> int:
     Raises:
         ValueError: the text is no such day.
     """
-    # Stricter than fromisoformat: browsers send this one form.
+    # Stricter than fromisoformat, because browsers send one form only.
     began = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     return (began - _EPOCH) // timedelta(milliseconds=1)
 
 
 @cache
 def zone_names() -> tuple[str, ...]:
-    """Returns the zones that may be chosen, by name: UTC first, then those of a region such as `Europe/Berlin`."""
+    """Returns the names of zones to choose from: UTC first, then zones of regions such as `Europe/Berlin`."""
     regional = (name for name in available_timezones() if "/" in name and not name.startswith("Etc/"))
     return (UTC_NAME, *sorted(regional))
 
 
 def zone_named(name: str) -> tzinfo:
-    """Returns the zone of that name; UTC for any other name."""
+    """Returns the zone of a name; UTC for an unknown name."""
     return ZoneInfo(name) if name != UTC_NAME and name in zone_names() else UTC
 
 

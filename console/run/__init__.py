@@ -1,1 +1,1 @@
-"""Parts of the page of one run: timeline, selected step, events and their live updates, lines to copy."""
+"""Parts of the page of a run: head, timeline, selected step, events, previews, texts, and their bounds."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from console.rendering.formatting import ENDED, RUN_STATUSES
-from console.run import counts
+from console.run import bounds
 from console.visit import UserServices
 from contract.refusals import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest
@@ -20,9 +20,9 @@ from workflow_api.v1.runs_pb2 import (
     WatchRunEventsRequest,
 )
 
-PAGE: Final = counts.EVENTS
+PAGE: Final = bounds.EVENTS
 POLL_SECONDS: Final = 1.0
-"""The least time between two reads for one page."""
+"""Least seconds between two reads for one page."""
 _CHECK_SECONDS: Final = 30.0
 
 _SERVICES_FAIL: Final = 500
@@ -65,7 +65,7 @@ class EventPage:
 
 
 class EventFilter(NamedTuple):
-    """Filter of a segment's events: of these types, and of this step; empty means any."""
+    """Filter of a segment's events by types and step; empty means any."""
 
     types: Sequence[str] = ()
     step: str = ""
@@ -77,9 +77,9 @@ ALL_EVENTS: Final = EventFilter()
 async def events_page(
     services: UserServices, run_id: str, segment: str, after_seq: int | None, event_filter: EventFilter = ALL_EVENTS
 ) -> EventPage:
-    """Returns a page of events; without `after_seq` the last page, without a segment that of the latest.
+    """Returns a page of events, by default the last page of the latest segment.
 
-    Of filtered events it is the first page, because only a reader of all of them knows where the last begins.
+    Filtered events default to the first page, because the start of their last page is unknown.
 
     Raises:
         Refusal: `segment_not_found`, or as the service refuses.
@@ -99,7 +99,7 @@ async def events_page(
             later=read.next_after_seq if len(read.events) == PAGE else None,
         )
     if after_seq is None and found is not None and found.last_seq > PAGE:
-        # By segment id: a new segment may have begun meanwhile, and must not be read from its middle.
+        # By segment id, because a new segment that begins meanwhile must not be read from its middle.
         request.segment, request.after_seq = found.segment_id, found.last_seq - PAGE
         read = await services.call("RunsService/ListRunEvents", request)
         found = _segment(read)
@@ -113,10 +113,10 @@ async def events_page(
 
 
 async def watch(services: UserServices, run_id: str, seen: RunPosition) -> AsyncIterator[tuple[str, str]]:
-    """Yields updates of a run until it has ended and its outputs are readable; `seen` is what the page shows.
+    """Yields updates of a run until it has ended and its outputs are readable; `seen` is the page's position.
 
-    `refresh` makes the browser fetch the page again: there are new events, a new segment or another status. `reload`
-    follows when the run cannot be read any more, as after an erasure.
+    `refresh` makes the browser fetch the page again after new events, a new segment or another status. `reload`
+    follows when the run can no longer be read, as after an erasure.
 
     Raises:
         Refusal: the services cannot be reached.
@@ -144,7 +144,7 @@ async def watch(services: UserServices, run_id: str, seen: RunPosition) -> Async
 
 
 async def _wait_for_event(services: UserServices, run_id: str, seen: RunPosition) -> None:
-    """Returns once there is an event that the page does not show, after a while, and at once where it cannot wait."""
+    """Waits for an event that the page does not show, for a bounded time; returns at once if it cannot wait."""
     request = WatchRunEventsRequest(run_id=run_id, segment=seen.segment, after_seq=seen.seq)
     with suppress(Refusal):
         async with aclosing(services.stream("RunsService/WatchRunEvents", request, _CHECK_SECONDS)) as events:

@@ -1,4 +1,4 @@
-"""Head of a run's page: its status, who started it, what its redaction did, and code samples that read or start it."""
+"""Head of a run's page: status, starter, redaction report, and code samples that read or start the run."""
 
 import json
 import shlex
@@ -15,7 +15,7 @@ from workflow_api.v1.runs_pb2 import Run
 from workflow_api.v1.users_pb2 import User
 
 _MOST_CHARS: Final = 4_000
-"""Longer inputs are not written into lines; the run shows them."""
+"""Characters of the longest inputs in a code sample; the page shows longer inputs itself."""
 
 _CREDENTIALS: Final = (
     '-H "Authorization: Bearer $WORKFLOW_API_KEY" -H "X-Service-Key-External-Id: $WORKFLOW_API_EXTERNAL_ID"'
@@ -51,7 +51,7 @@ _COUNTS: Final = (
 
 
 def header(run: Run, user: User) -> Mapping[str, Any]:
-    """Returns what the head shows."""
+    """Returns the template context of the head."""
     summary = run.summary
     ended = formatting.RUN_STATUSES.get(summary.status) in formatting.ENDED
     elapsed = 0
@@ -75,7 +75,7 @@ def header(run: Run, user: User) -> Mapping[str, Any]:
 
 
 class CodeSample(NamedTuple):
-    """Text to copy: an id for its element, what it does, its language, and the text."""
+    """Code to copy: name of its element, purpose, language, and text."""
 
     name: str
     purpose: str
@@ -84,7 +84,7 @@ class CodeSample(NamedTuple):
 
 
 def lines_of(run: Run) -> list[CodeSample]:
-    """Returns the lines of a run. The address and the credentials are environment variables, never values."""
+    """Returns code samples for a run; address and credentials are environment variables, never values."""
     run_id = run.summary.run_id
     shown = [
         CodeSample("read-shell", "Read this run", "curl", _curl(f"/runs/{run_id}")),
@@ -110,7 +110,7 @@ def lines_of(run: Run) -> list[CodeSample]:
 
 
 def redaction_sentences(manifest: str) -> list[str]:
-    """Returns redaction_sentences that say what the redaction of a run found and did, of its manifest as JSON."""
+    """Returns sentences about the findings and effects of a run's redaction, from its manifest as JSON."""
     found: dict[str, Any] = json.loads(manifest)
     said = [_MODES.get(found.get("mode", ""), "")]
     if found.get("model"):
@@ -127,7 +127,7 @@ def redaction_sentences(manifest: str) -> list[str]:
 
 
 def _given(run: Run) -> dict[str, Any] | None:
-    """Returns the inputs of a run as the start of one takes them; None where they are erased, long or uploaded."""
+    """Returns a run's inputs as a start request takes them; None if erased, too long or uploaded."""
     if run.HasField("data_purged_at") or had_uploads(run) or len(run.parameters) + len(run.input_text) > _MOST_CHARS:
         return None
     given: dict[str, Any] = {}

@@ -16,7 +16,7 @@ _MOST_CHARS: Final = 300
 _OPEN_DEPTH: Final = 2
 
 MOST_COLUMNS: Final = 12
-"""Columns that are shown at once."""
+"""Most columns of a group, shown at once."""
 
 _MOST_BYTES: Final = 75_000
 _TAG_BYTES: Final = 10
@@ -25,16 +25,16 @@ _CUT: Final = "…"
 
 
 class _Number(str):
-    """A number as it is written."""
+    """A number in its original spelling."""
 
     __slots__ = ()
 
 
 @dataclass(slots=True)
 class JsonNode:
-    """A value with its name in the object or list that holds it.
+    """A node of a JSON tree: a value with its name in the containing object or list.
 
-    `text` is a scalar as JSON, or how many members the value has; `left_out` counts members that are not shown.
+    `text` is a scalar as JSON, or the number of members; `left_out` counts members that are not shown.
     """
 
     name: str
@@ -80,9 +80,9 @@ class _TreeBuilder:
 
 
 class TableExcerpt(NamedTuple):
-    """Some columns of the rows; `groups` are the numbers and the labels of all columns, where they are more.
+    """A group of columns of the rows; `groups` has the number and label of each group, if there are several.
 
-    `narrowed` says that texts are cut because all would not fit.
+    `narrowed` is True where texts are cut to fit.
     """
 
     columns: Sequence[str]
@@ -93,7 +93,7 @@ class TableExcerpt(NamedTuple):
 
 
 def table_excerpt(table: ReviewTable, group: int) -> TableExcerpt:
-    """Returns the columns of a group, of those numbered from 1; the first for any other number."""
+    """Returns the columns of a group by its number from 1; the first group for any other number."""
     count = len(table.columns)
     groups = [
         (number, f"{start + 1} to {min(start + MOST_COLUMNS, count)}")
@@ -118,7 +118,7 @@ def _scalar(value: Any) -> str:
 
 
 def _longest(sizes: Sequence[int], room: int) -> int:
-    """Returns to how many bytes each text is to be cut so that all have room."""
+    """Returns the most bytes of each text so that all texts fit into `room`."""
     low, high = _NARROWEST, max(sizes)
     while low < high:
         middle = (low + high + 1) // 2
@@ -134,7 +134,7 @@ def _narrow(cells: Sequence[str], longest: int) -> Sequence[str]:
 
 
 def _cut(text: str, longest: int) -> str:
-    """Returns the beginning of a text, in at most so many bytes."""
+    """Returns the beginning of a text, at most `longest` bytes."""
     room = longest - _size(_CUT)
     kept = 0
     for character in text:

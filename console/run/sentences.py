@@ -1,4 +1,4 @@
-"""Sentences of a run's events, one for each type of event (contract 17.12)."""
+"""English sentences for a run's events, one for each type of event (contract 17.12)."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -23,11 +23,11 @@ KINDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         ("segment.started", "segment.ended", "run.started", "run.completed", "run.failed", "run.cancelled"),
     ),
 }
-"""Filters of the log: their names, and the types of events that they let through."""
+"""Filters of a run's events: names, and the event types of each."""
 
 
 def sentence(kind: str, step: str, data: str) -> str:
-    """Returns an event as a sentence; of a type that is not known here, the type."""
+    """Returns an event as a sentence; for an unknown type, the type itself."""
     try:
         given = json.loads(data or "{}")
         return _SENTENCES[kind](step, given) if isinstance(given, dict) else kind
@@ -49,7 +49,7 @@ def _step_completed(step: str, data: _Data) -> str:
 
 
 def error_text(kind: str, message: str) -> str:
-    """Returns the message of a failure behind its type, which that of an agent's exception has already."""
+    """Returns the message of a failure with its type in front, unless the message begins with the type."""
     named = message == kind or message.startswith(f"{kind}:")
     return message if named else ": ".join(part for part in (kind, message) if part)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from console.rendering import formatting
 from console.rendering.text import beginning, ending, short
-from console.run import counts
+from console.run import bounds
 from console.run.sentences import error_text
 from console.run.timeline import Span
 from console.visit import Visit
@@ -55,7 +55,7 @@ _BY_CODE: Final[Mapping[str, str]] = {
 
 
 def selected_step(asked: str, steps: Sequence[Step]) -> Step | None:
-    """Returns the step that was asked for, else the first that failed."""
+    """Returns the step named by `asked`, else the first that failed."""
     for step in steps:
         if step.step == asked:
             return step
@@ -65,15 +65,15 @@ def selected_step(asked: str, steps: Sequence[Step]) -> Step | None:
 async def step_view(
     visit: Visit, run_id: str, step: Step, spans: Sequence[Span], decisions: Sequence[Decision]
 ) -> Mapping[str, Any]:
-    """Returns what the panel of a step shows; raises Refusal of a service."""
-    needed = list(step.needs)[: counts.NEEDED]
+    """Returns the template context of a step's panel; raises the Refusal of a service."""
+    needed = list(step.needs)[: bounds.NEEDED]
     log, (own, *inputs) = await asyncio.gather(
         _log(visit, run_id, step.step),
         asyncio.gather(*(_preview(visit, run_id, each) for each in (step.step, *needed))),
     )
     last = next((span for span in reversed(spans) if span.outcome == "failed"), None)
-    attempts = [_attempt(span) for span in spans[-counts.ATTEMPTS :]]
-    log_text, log_cut = ending(log.text, counts.VALUE) if log else ("", False)
+    attempts = [_attempt(span) for span in spans[-bounds.ATTEMPTS :]]
+    log_text, log_cut = ending(log.text, bounds.VALUE) if log else ("", False)
     return {
         "step": step,
         "badge": formatting.step_badge(step.status),
@@ -93,12 +93,12 @@ async def step_view(
 
 
 def advice(code: str, error_type: str = "") -> str:
-    """Returns what to do about an error by its type, else by its code; empty where nothing is known."""
+    """Returns advice on an error by its type, else by its code; empty where unknown."""
     return _BY_TYPE.get(error_type) or _BY_CODE.get(code, "")
 
 
 def run_advice(code: str) -> str:
-    """Returns what to do about the failure of a run."""
+    """Returns advice on the failure of a run."""
     return "See the step that failed, below." if code == "node_failed" else _BY_CODE.get(code, "")
 
 
@@ -109,10 +109,10 @@ async def _preview(visit: Visit, run_id: str, step: str) -> StepPreview:
 
 
 async def _log(visit: Visit, run_id: str, step: str) -> RunLog | None:
-    """Returns the end of the log of the latest attempt, for those who may read logs; None where there is none."""
+    """Returns the end of the latest attempt's log; None without a log, or for people who may not read logs."""
     if not visit.may("LogsService/GetRunLog"):
         return None
-    request = GetRunLogRequest(run_id=run_id, step=step, tail_chars=counts.VALUE)
+    request = GetRunLogRequest(run_id=run_id, step=step, tail_chars=bounds.VALUE)
     try:
         found: RunLog = await visit.services.call("LogsService/GetRunLog", request)
     except Refusal as refusal:
@@ -124,8 +124,8 @@ async def _log(visit: Visit, run_id: str, step: str) -> RunLog | None:
 
 def _shown(name: str, preview: StepPreview) -> Mapping[str, Any]:
     text = formatting.json_lines(preview.value.text) if preview.HasField("value") else ""
-    value, cut = beginning("" if text == "null" else text, counts.VALUE)
-    files = preview.files[: counts.FILES]
+    value, cut = beginning("" if text == "null" else text, bounds.VALUE)
+    files = preview.files[: bounds.FILES]
     return {
         "name": name,
         "preview": preview,
@@ -144,5 +144,5 @@ def _attempt(span: Span) -> Mapping[str, Any]:
         "outcome": span.outcome or ("going on" if span.ended_at is None else ""),
         "began_at": span.began_at,
         "lasted": "" if span.ended_at is None else formatting.duration(max(0, span.ended_at - span.began_at)),
-        "error": short(error_text(span.error_type, span.message), counts.ATTEMPT),
+        "error": short(error_text(span.error_type, span.message), bounds.ATTEMPT),
     }

@@ -1,4 +1,4 @@
-"""Texts of a run: its inputs, swept where its PII policy redacts, and the excerpts that its page shows of each."""
+"""Texts of a run, such as inputs (redacted by its PII policy) and results, and their excerpts on its page."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -8,7 +8,7 @@ import orjson
 
 from console.rendering import formatting
 from console.rendering.text import beginning
-from console.run import counts
+from console.run import bounds
 from console.visit import UserServices
 from contract.json_codec.response import object_of
 from workflow_api.v1.pii_policy_pb2 import PII_MODE_REDACT, PiiPolicy
@@ -21,16 +21,16 @@ _POLL_SECONDS: Final = 1.0
 
 
 class RunText(NamedTuple):
-    """A text, its name in addresses, its heading, and how many characters the page of the run shows of it."""
+    """A text of a run: its name in addresses, heading, content, and the most characters on the run's page."""
 
     name: str
     heading: str
     text: str
-    chars: int = counts.TEXT
+    chars: int = bounds.TEXT
 
 
 class Excerpt(NamedTuple):
-    """The beginning of a text, and whether the rest is cut."""
+    """The beginning of a run's text, and whether the rest is cut."""
 
     name: str
     heading: str
@@ -39,7 +39,7 @@ class Excerpt(NamedTuple):
 
 
 def inputs_of(run: Run) -> list[RunText]:
-    """Returns what a run was given."""
+    """Returns the inputs of a run."""
     return [
         RunText("text", "Text", run.input_text),
         RunText("parameters", "Parameters", formatting.json_lines(run.parameters)),
@@ -48,7 +48,7 @@ def inputs_of(run: Run) -> list[RunText]:
 
 
 def texts_of(run: Run) -> list[RunText]:
-    """Returns all texts of a run: what it was given, what applies to it, what it made, and what it says of itself."""
+    """Returns all texts of a run: inputs, policy, redaction manifest, summary, result, errors and warnings."""
     policy = policy_text(run.pii_policy) if run.HasField("pii_policy") else ""
     return [
         *inputs_of(run),
@@ -56,14 +56,14 @@ def texts_of(run: Run) -> list[RunText]:
         RunText("redaction", "Redaction manifest", formatting.json_lines(run.pii_redaction)),
         RunText("summary", "Summary", run.summary_markdown),
         RunText("result", "Result", formatting.json_lines(run.result)),
-        RunText("error", "Error", run.error.message, counts.MESSAGE),
-        RunText("result-error", "Error of the result", run.result_error.message, counts.MESSAGE),
+        RunText("error", "Error", run.error.message, bounds.MESSAGE),
+        RunText("result-error", "Error of the result", run.result_error.message, bounds.MESSAGE),
         RunText("warnings", "Warnings", "\n".join(run.summary.warnings)),
     ]
 
 
 def excerpts(texts: list[RunText], chars: int = 0) -> Mapping[str, Excerpt]:
-    """Returns the beginnings of texts that are not empty, by name; `chars` takes the place of their own bounds."""
+    """Returns excerpts of the texts that are not empty, by name; `chars` replaces their own bounds."""
     return {
         each.name: Excerpt(each.name, each.heading, *beginning(each.text, chars or each.chars))
         for each in texts
@@ -77,7 +77,7 @@ def policy_text(policy: PiiPolicy) -> str:
 
 
 async def read_run(services: UserServices, run_id: str) -> tuple[Run, RunInputs]:
-    """Returns a run with its inputs swept where its policy redacts, and the state of that sweep; raises Refusal."""
+    """Returns a run with its inputs, redacted by its policy, and the state of the redaction; raises Refusal."""
     run: Run = await services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
     if not _withheld(run):
         return run, RunInputs()
@@ -86,9 +86,9 @@ async def read_run(services: UserServices, run_id: str) -> tuple[Run, RunInputs]
 
 
 async def reveal_run(services: UserServices, run_id: str) -> Run:
-    """Returns a run with its inputs as given, which is audited where its policy redacts; raises Refusal."""
+    """Returns a run with its inputs as given; audited where its policy redacts; raises Refusal."""
     run: Run = await services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
-    # A backend of an older release leaves them in.
+    # A backend of an older release does not withhold inputs.
     if not _withheld(run) or run.HasField("parameters"):
         return run
     inputs = await services.call("PreviewsService/RevealRunInputs", RevealRunInputsRequest(run_id=run_id))
@@ -96,7 +96,7 @@ async def reveal_run(services: UserServices, run_id: str) -> Run:
 
 
 async def until_swept(services: UserServices, run_id: str) -> AsyncIterator[tuple[str, str]]:
-    """Yields one update of the page of a run, once its inputs are swept; raises Refusal."""
+    """Yields one update of a run's page once its inputs are redacted; raises Refusal."""
     while True:
         _, inputs = await read_run(services, run_id)
         if not inputs.preparing:
@@ -106,7 +106,7 @@ async def until_swept(services: UserServices, run_id: str) -> AsyncIterator[tupl
 
 
 def _withheld(run: Run) -> bool:
-    """Returns whether `GetRun` leaves out the inputs for people."""
+    """Returns whether `GetRun` withholds the run's inputs from people."""
     return run.pii_policy.mode == PII_MODE_REDACT and not run.HasField("data_purged_at")
 
 

@@ -1,4 +1,4 @@
-"""Timeline of a run: attempts and waits of its steps, read from events, drawn along one axis."""
+"""Timeline of a run: attempts and waits of its steps, read from events, as bars along one time axis."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from workflow_api.v1.runs_pb2 import Event, ListRunEventsRequest, ListRunEventsR
 _TYPES: Final = ("step.started", "step.completed", "step.failed", "approval.requested", "approval.decided")
 _PAGE: Final = 500
 _MOST_CALLS: Final = 12
-"""Number of pages of events that are read for one page; of more attempts than these hold, the first are shown."""
+"""Most pages of events read for one view; further attempts are not shown."""
 
 LABEL_WIDTH: Final = 190
 BAR_WIDTH: Final = 720
@@ -29,10 +29,10 @@ _CLASSES: Final[Mapping[str, str]] = {"completed": "good", "failed": "bad", "app
 
 @dataclass(slots=True)
 class Span:
-    """A time in which a step executed, or waited for a person or its next attempt; times in milliseconds.
+    """A time span in which a step executed, or waited for a person or its next attempt; times in milliseconds.
 
-    `kind` is `attempt` or `waiting`, `ended_at` None while it goes on. `outcome` is `completed`, `failed`, `approved`,
-    `rejected`, or empty.
+    `kind` is `attempt` or `waiting`; `ended_at` is None while the span lasts. `outcome` is `completed`, `failed`,
+    `approved`, `rejected`, or empty.
     """
 
     kind: str
@@ -48,7 +48,7 @@ Spans = dict[str, list[Span]]
 
 
 async def life_events(services: UserServices, run_id: str, segments: Sequence[Segment]) -> list[Event]:
-    """Returns the events that tell when attempts and waits of steps began and ended, of all segments in order."""
+    """Returns the events at which attempts and waits of steps begin and end, of all segments in order."""
     found: list[Event] = []
     calls = 0
     for segment in segments:
@@ -65,7 +65,7 @@ async def life_events(services: UserServices, run_id: str, segments: Sequence[Se
 
 
 def comments_of(events: Sequence[Event]) -> dict[str, str]:
-    """Returns the comments of decisions by approval, swept as all events of the run are."""
+    """Returns the comments of decisions by approval, redacted like all events of the run."""
     decided = [json.loads(event.data or "{}") for event in events if event.type == "approval.decided"]
     return {data["approval_id"]: data["comment"] for data in decided if data.get("comment") and "approval_id" in data}
 
@@ -116,7 +116,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A mark of the axis."""
+    """A mark of the time axis."""
 
     x: float
     text: str
@@ -124,7 +124,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """All bars, and the size of the area in pixels."""
+    """All bars and marks, and the size of the area in pixels."""
 
     width: int
     height: int
@@ -184,7 +184,7 @@ def _part(span: Span, scale: _Scale) -> TimelinePart:
 
 
 def _whole(step: Step) -> Sequence[Span]:
-    """Returns a step as one span, where its events are not at hand."""
+    """Returns a step as one span, used where its events were not read."""
     if not step.HasField("started_at"):
         return ()
     ended = milliseconds_of(step.finished_at) if step.HasField("finished_at") else None

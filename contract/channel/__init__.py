@@ -1,4 +1,4 @@
-"""Channels by which edge and console call the services: over gRPC, or directly where all run in one process."""
+"""Channels by which edge and console call the services: over gRPC, or directly within one process."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final, Protocol
@@ -18,9 +18,9 @@ class Channel(Protocol):
     """Calls RPCs by their full name, as `/workflow_api.v1.RunsService/GetRun`."""
 
     async def answer(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> CachedAnswer:
-        """Returns the answer of a unary RPC as `unary`, to keep its encoded form in.
+        """Returns the answer of a unary RPC as `unary` does, in a `CachedAnswer` that the edge adds its JSON to.
 
-        In one process it is the same object for as long as the answer cache holds it.
+        In one process repeated calls return one object while the answer cache holds it.
         """
         ...
 
@@ -28,8 +28,8 @@ class Channel(Protocol):
         """Returns the answer of a unary RPC.
 
         Raises:
-            Refusal: what the servicer refused with; `runtime_unreachable` when nothing answered within `seconds`;
-                `runtime_error` for any answer that is not of our making.
+            Refusal: the servicer's refusal; `runtime_unreachable` when nothing answered within `seconds`;
+                `runtime_error` for an answer that no servicer made.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Watch of each backend that a channel stands for: whether it can be reached, and has compatible versions."""
+"""Watches the backends of a channel: whether each can be reached and has compatible versions."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ BACKEND_COMPATIBLE: Final = Gauge(
 
 @cache
 def this_process() -> EdgeProcess:
-    """Returns the process, with the time of the first call as that of its start."""
+    """Returns this process as the handshake names it; its start is the time of the first call."""
     process = EdgeProcess(process_id=f"edge_{uuid4().hex}", host=socket.gethostname(), pid=os.getpid(), release=RELEASE)
     process.started_at.GetCurrentTime()
     return process
@@ -42,12 +42,12 @@ _MOST_CHARACTERS: Final = 400
 
 _LOG = logging.getLogger(__name__)
 
-Where = tuple[str, int] | str
-"""Host and port, or a gRPC target of one backend."""
+BackendAddress = tuple[str, int] | str
+"""Host and port of backends, or the gRPC target of a single backend."""
 
 
 class _State(NamedTuple):
-    """State of one backend; `problem` is empty where it can be called."""
+    """State of one backend; `problem` is empty where the backend can be called."""
 
     problem: str
     compatible: bool | None = None
@@ -56,17 +56,17 @@ class _State(NamedTuple):
 class BackendWatch:
     """Compares versions with each backend every few seconds, on a connection of its own, while its context lasts.
 
-    Logs once that a backend cannot be called, with the reason, and once that it can be again.
+    Logs once that a backend cannot be called, with the reason, and once that the backend can be called again.
 
     Args:
-        backends: Where they are; a name may stand for several.
-        open_probe: Opens a channel to one target, whose certificate bears the name where that is not empty.
-        certificate_expires_at: Returns when the certificate of this process expires, None without one.
+        backends: Addresses of the backends; a name may stand for several.
+        open_probe: Opens a channel to a target; the certificate must bear the name given, if not empty.
+        certificate_expires_at: Returns the expiry of this process's certificate, None without a certificate.
     """
 
     def __init__(
         self,
-        backends: Sequence[Where],
+        backends: Sequence[BackendAddress],
         open_probe: Callable[[str, str], grpc.aio.Channel],
         certificate_expires_at: Callable[[], datetime | None] = lambda: None,
     ) -> None:
@@ -93,7 +93,7 @@ class BackendWatch:
             await channel.close()
 
     def measured(self) -> list[Family]:
-        """Returns the state of each backend; from any thread."""
+        """Returns the state of each backend; callable from any thread."""
         states = self._states.copy()
         return [
             BACKEND_UP.with_values({(name,): not state.problem for name, state in states.items()}),
@@ -106,7 +106,7 @@ class BackendWatch:
         while True:
             try:
                 targets = await self._targets()
-                # A probe that fails ends the others: none goes on into the next round.
+                # A probe that fails ends the others, so that none goes on into the next round.
                 async with asyncio.TaskGroup() as probes:
                     for target, name in targets.items():
                         probes.create_task(self._probe(target, name))
@@ -122,7 +122,7 @@ class BackendWatch:
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _targets(self) -> dict[str, str]:
-        """Returns the target of each backend, with the name that its certificate bears where the target has another."""
+        """Returns the targets of all backends, with the certificate's name where it differs from the target's."""
         found: dict[str, str] = {}
         self._unresolved.clear()
         for where in self._backends:
@@ -144,7 +144,7 @@ class BackendWatch:
         return self._resolved
 
     async def _probe(self, target: str, name: str) -> None:
-        # A connection that is new tells of certificates that were replaced meanwhile.
+        # A new connection sees certificates that were replaced meanwhile.
         for last in (target not in self._channels, True):
             channel = self._channels.get(target)
             if channel is None:

@@ -16,7 +16,7 @@ from contract.refusals import Refusal
 
 _LOG = logging.getLogger(__name__)
 _END: Final = object()
-# How often a stream that pauses looks for itself whether it must read, or end.
+# Longest pause of a stream, after which it looks itself whether it must read or end.
 _CHECK_SECONDS: Final = 10.0
 
 
@@ -24,63 +24,62 @@ class PendingCall(Protocol):
     """A call that waits for a commit, as the backend makes it."""
 
     def add_done_callback(self, action: Callable[[], None]) -> None:
-        """Calls the action once the answer is there, from any thread; at once if it is there already."""
+        """Calls the action once the answer is there, from any thread; at once if the call is done already."""
 
     def answer(self) -> Message:
         """Returns the answer."""
 
 
 class Handler(Protocol):
-    """One wrapped RPC, as the backend makes them."""
+    """One RPC, wrapped by the backend."""
 
     @property
     def call(self) -> Callable[[Any, Any], Any]:
-        """Takes a request and a grpc.ServicerContext.
+        """Returns the function of the RPC, which takes a request and a grpc.ServicerContext.
 
-        Returns a message, or a `PendingCall`; where it streams, an iterator of messages and pauses.
+        The function returns a message or a `PendingCall`; for a stream, an iterator of messages and pauses.
         """
         ...
 
     @property
     def page_read(self) -> bool:
-        """Returns whether it reads only pages of rows: with many threads such calls would hold one another up."""
+        """Returns whether the RPC reads only pages of rows, so that few threads must make its calls."""
         ...
 
     @property
     def at_once(self) -> Callable[[Any], bool] | None:
-        """Returns what says of a request whether the event loop itself may make the call; None: it never may."""
+        """Returns the test whether a request may be called on the event loop; None if none may."""
         ...
 
     @property
     def cached_answer(self) -> Callable[[Any, Metadata], CachedAnswer | None] | None:
-        """Returns what looks up the answer in the answer cache; None for an RPC whose answers are never cached."""
+        """Returns the lookup in the answer cache; None for an RPC whose answers are never cached."""
         ...
 
 
 class Pause(Protocol):
-    """Something that a stream waits for."""
+    """A wait of a stream for a change."""
 
     def add_done_callback(self, action: Callable[[], None]) -> None:
-        """Calls the action once it is there, from any thread."""
+        """Calls the action once the change is there, from any thread."""
         ...
 
     def wake(self) -> None:
-        """Lets the stream go on without it."""
+        """Lets the stream go on without the change."""
         ...
 
 
 class InProcessChannel:
-    """A `Channel` that calls handlers directly: point reads on the event loop, most else on threads.
+    """A `Channel` that calls handlers directly: point reads on the event loop, most other calls on threads.
 
-    An answer from the answer cache costs neither.
+    An answer from the answer cache needs no handler. A quick change that can wait for its commit without a thread
+    begins on the event loop, too.
 
-    A change that can wait for its commit without a thread begins on the event loop, too, if it is quick.
+    Pages are read by few threads: more threads only wait for the interpreter's lock, and for one another.
 
-    Pages are read by few threads: more of them only wait for the interpreter's lock, and for one another.
-
-    A stream is pulled message by message, so that a slow reader holds neither a thread nor a queue of messages, and one
-    that pauses holds no thread. Few threads do that, of which one follows the keys and one the changes of runs: with 16
-    the event loop waited 25 times as long for its own turn while 50 zips were made.
+    A stream is pulled message by message, so that a slow reader holds neither a thread nor a queue of messages, and a
+    paused stream holds no thread. Few threads pull streams, one of them for the keys and one for the changes of runs:
+    with 16 threads the event loop waited 25 times as long for its turn while 50 zips were made.
     """
 
     def __init__(
@@ -98,7 +97,7 @@ class InProcessChannel:
         return (await self.answer(rpc, request, metadata, seconds)).message
 
     async def answer(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> CachedAnswer:
-        """Returns the answer of a unary RPC, if it is cached without a call; see `Channel`."""
+        """Returns the answer of a unary RPC, a cached answer without a call; see `Channel`."""
         handler = self._handlers[rpc]
         if handler.cached_answer is not None:
             cached = handler.cached_answer(request, metadata)
@@ -124,13 +123,13 @@ class InProcessChannel:
         except asyncio.CancelledError:
             context.cancel()
             if self._closed and not _is_cancelled():
-                # What waited for a thread never begins.
+                # A call that waited for a thread never begins.
                 raise Refusal("runtime_unreachable") from None
             raise
         except Exception as error:
             if self._closed:
                 raise Refusal("runtime_unreachable") from None
-            # The wrapper lets nothing through: what comes here is no answer of a service.
+            # The wrapper raises nothing, so that an error here is no answer of a service.
             _LOG.exception("%s raised an unexpected error", rpc)
             raise Refusal("runtime_error") from error
         refusal = context.refusal()
@@ -177,7 +176,7 @@ class InProcessChannel:
             raise refusal
 
     def _close_iterator(self, step: Callable[..., None], messages: Any) -> None:
-        # Threads that are gone already leave the generator to the interpreter.
+        # Once the threads have ended, the interpreter closes the generator.
         with suppress(RuntimeError):
             self._stream_threads.submit(step, messages.close)
 
@@ -192,12 +191,12 @@ class InProcessChannel:
 
 
 async def _committed(call: PendingCall) -> Message:
-    """Returns the answer of a call that waits for a commit, without a thread."""
+    """Waits for a call's commit without a thread; returns the answer."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Message] = loop.create_future()
 
     def take() -> None:
-        # Also where nobody waits any more: how the call ended is logged and counted.
+        # Taken also when nobody waits any more, because the outcome is logged and counted here.
         message = call.answer()
         if not answer.done():
             answer.set_result(message)
@@ -228,5 +227,5 @@ async def _waited(pause: Pause) -> None:
     except TimeoutError:
         return
     finally:
-        # What is called back later finds no loop any more.
+        # A later callback finds the loop closed.
         pause.wake()

@@ -1,8 +1,8 @@
-"""Point reads that are made together, as many as wait when the backend can take the next.
+"""Batches point reads of keys: those that wait while calls are under way are sent in one RPC.
 
-One call of gRPC takes several times what a point read takes. While few calls are under way those that come meanwhile
-are gathered, so that each of sixteen callers at once costs caller and backend together less than half of what it
-costs by itself, and a caller alone waits no longer than before. (`python -m benchmarks`: the last row)
+A gRPC call costs several times as much as a point read. With sixteen callers at once, a batched read costs edge and
+backend together less than half of a single call, and the read of a lone caller waits no longer than without batches
+(`python -m benchmarks`: the last row).
 """
 
 import asyncio
@@ -36,14 +36,14 @@ _METADATA: Final = ((ACTOR, "edge"),)
 _MOST_READS: Final = 16
 _MOST_CALLS: Final = 2
 _HELD_UP_SECONDS: Final = 0.02
-# Backends of another release come and go.
+# Seconds after which a backend of an older release is asked again, since it may have been replaced.
 _AGAIN_SECONDS: Final = 60.0
 
 Call = Callable[[str, Message, Metadata, float], Awaitable[Message]]
 
 
 class NotServedError(Exception):
-    """The backend makes no reads together."""
+    """Raised where the backend serves no batches."""
 
 
 class _PendingRead(NamedTuple):
@@ -55,9 +55,9 @@ class _PendingRead(NamedTuple):
 
 
 class ReadBatcher:
-    """Gathers point reads of keys for one channel, by whose `call` they are made.
+    """Gathers point reads of keys for one channel, whose `call` makes them.
 
-    A call that takes long, such as one to a backend that hangs, does not hold up the reads after it.
+    A slow call, as to a backend that hangs, does not delay later reads.
     """
 
     def __init__(self, call: Call) -> None:
@@ -69,15 +69,15 @@ class ReadBatcher:
         self._timer: asyncio.TimerHandle | None = None
 
     def takes(self, rpc: str, metadata: Metadata) -> bool:
-        """Returns whether a call may be made together with others."""
+        """Returns whether a call may be part of a batch."""
         if rpc not in BATCHED or monotonic() < self._not_served_until:
             return False
         names = dict(metadata)
-        # A read whose trace is recorded has a span of its own there.
+        # A read whose trace is recorded is called alone, for a span of its own at the backend.
         return bool(names.get(KEY_ID)) and not (TRACEPARENT in names and is_sampled(names[TRACEPARENT]))
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
-        """Returns the answer of a call that it takes; see `Channel`."""
+        """Returns the answer of a call that may be part of a batch; see `Channel`."""
         loop = asyncio.get_running_loop()
         read = _PendingRead(rpc, request, metadata, monotonic() + seconds, loop.create_future())
         self._waiting.append(read)
@@ -88,7 +88,7 @@ class ReadBatcher:
         return await read.answer
 
     def _begin(self) -> None:
-        # It takes what waits when its turn comes, after all else that this turn of the loop brings.
+        # The task runs after the other callbacks of this iteration of the loop, and takes the reads that wait by then.
         task = asyncio.get_running_loop().create_task(self._make())
         self._under_way.add(task)
         self._quick.add(task)
@@ -101,7 +101,7 @@ class ReadBatcher:
             self._begin()
 
     def _pass_by(self) -> None:
-        """Goes on beside the calls that have taken too long, if any read has waited for them."""
+        """Begins a further call beside slow ones if reads wait."""
         self._timer = None
         if self._waiting:
             self._quick.clear()
@@ -115,11 +115,11 @@ class ReadBatcher:
                 await self._make_together(reads)
             elif reads:
                 await self._make_alone(reads[0])
-        except Exception as error:  # noqa: BLE001 - it is the callers'
+        except Exception as error:  # noqa: BLE001 - each caller gets the error
             for read in reads:
                 _fail(read, error)
         finally:
-            # Where this was cancelled.
+            # Pending only if this task was cancelled.
             for read in reads:
                 read.answer.cancel()
 
@@ -136,7 +136,7 @@ class ReadBatcher:
         except Refusal as refusal:
             if refusal.status >= 500:
                 raise
-            # One of them is nothing that this backend makes together with others.
+            # This backend does not batch one of the RPCs.
             await asyncio.gather(*map(self._make_alone, reads))
             return
         except NotServedError:

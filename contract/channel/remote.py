@@ -1,4 +1,4 @@
-"""The channel to a backend in another process, over gRPC."""
+"""Channel to backends in other processes, over gRPC."""
 
 import asyncio
 import json
@@ -24,22 +24,22 @@ from contract.routes import METHODS
 from contract.versions import OWN, liveness_of
 
 _SERVICE_CONFIG: Final = {
-    # Each call goes to the next of the backends that a name or several addresses stand for ...
+    # Calls go round robin to the backends behind a name or several addresses ...
     "loadBalancingConfig": [{"round_robin": {}}],
-    # ... and that live and have compatible versions: one that is about to end says so before it does.
+    # ... that report to be alive with compatible versions; a backend that stops reports it beforehand.
     "healthCheckConfig": {"serviceName": liveness_of(OWN)},
 }
 
 PROBE_OPTIONS: Final = (
-    # Backends that come and go change what a name stands for.
+    # A name stands for other addresses once backends come and go.
     ("grpc.dns_min_time_between_resolutions_ms", 2_000),
-    # A mirror of many keys or a page of large events is more than gRPC takes by itself.
+    # A mirror of many keys or a page of large events exceeds gRPC's default.
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_metadata_size", 4 * 1_048_576),
     ("grpc.absolute_max_metadata_size", 4 * 1_048_576),
-    # The backend is near; a proxy for the outside world has no part in this.
+    # Proxies are for the outside world, and the backend is near.
     ("grpc.enable_http_proxy", 0),
-    # grpc's own pauses grow to two minutes; a backend that comes back is to be found within seconds.
+    # grpc's own pauses grow to two minutes; a backend that comes back must be found within seconds.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
@@ -47,20 +47,20 @@ PROBE_OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 )
-"""Options of a channel to one backend, of whatever versions."""
+"""Options of a channel to one backend of any version."""
 
 CHANNEL_OPTIONS: Final = (("grpc.service_config", json.dumps(_SERVICE_CONFIG)), *PROBE_OPTIONS)
 """Options of a grpc.aio channel to all backends, for calls."""
 
 _RENEWAL_SECONDS: Final = 1.0
-# Longer than the longest pause before a backend is looked for again.
+# Longer than the longest pause before grpc reconnects.
 _FOUND_SECONDS: Final = 2.0
 _REACHED: Final = grpc.ChannelConnectivity.READY
 _NONE_REACHED: Final = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 _UNANSWERED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
 # A backend that stops cancels what reaches it from then on; the next connection may lead to another backend.
 _STOPPED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
-# Of an earlier release, or with a database server; or the caller's certificate is given each read by itself.
+# An earlier release, a backend with a database server, or a certificate that may not call the batch RPC.
 _NOT_SERVED: Final = frozenset({grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.PERMISSION_DENIED})
 _REPEATABLE: Final = frozenset(
     rpc for rpc, method in METHODS.items() if method.GetOptions().idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN
@@ -70,7 +70,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _Connection:
-    """An open grpc.aio channel and the calls on it; once retired it closes with the last of them."""
+    """An open grpc.aio channel and the calls on it; once retired, the channel closes after its last call."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.channel = channel
@@ -88,8 +88,8 @@ class _Connection:
         self._close_when_done()
 
     async def found(self) -> bool:
-        """Waits briefly for a reachable backend if there is none; returns whether a call may be tried."""
-        # A timeout costs more than all of this, and is seldom needed.
+        """Waits briefly for a reachable backend if none is connected; returns whether a call may be tried."""
+        # Checked first: a timeout costs more than the rest of this method, and is seldom needed.
         if self.channel.get_state() is not _NONE_REACHED:
             return True
         with suppress(TimeoutError):
@@ -100,7 +100,7 @@ class _Connection:
 
     @property
     def closed(self) -> bool:
-        """Returns whether it has closed after it was retired."""
+        """Returns whether the channel has closed after it was retired."""
         return self._closing is not None and self._closing.done()
 
     def retire(self) -> None:
@@ -114,9 +114,9 @@ class _Connection:
 
 
 class RemoteChannel:
-    """A `Channel` over an open grpc.aio channel, which it closes.
+    """A `Channel` over an open grpc.aio channel, which `close` closes.
 
-    `renewed` is asked at most once a second; it gives a channel that new calls are to take, None for no change.
+    `renewed` is called at most once a second; it returns a grpc.aio channel for new calls, None for no change.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class RemoteChannel:
         self._lost = False
 
     async def answer(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> CachedAnswer:
-        """Returns the answer of a unary RPC, a new one each time: the answer cache is in the other process."""
+        """Returns the answer of a unary RPC; never cached, because the answer cache is in the other process."""
         return CachedAnswer(await self.unary(rpc, request, metadata, seconds))
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
@@ -140,11 +140,11 @@ class RemoteChannel:
 
     async def _call(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         until = monotonic() + seconds
-        # As it is, grpc would ask of each pair whether it is one, which takes as long as the rest of the call's making.
+        # A plain tuple would make grpc check each pair, which takes as long as the rest of making the call.
         sent = grpc.aio.Metadata(*metadata)
         with self._current() as connection:
             for last in (rpc not in _REPEATABLE, True):
-                # Who has waited for a backend in vain does not wait for one again.
+                # A call that has waited for a backend in vain does not wait again.
                 only = not await connection.found()
                 call = connection.calls[rpc](request, metadata=sent, timeout=until - monotonic())
                 try:
@@ -190,12 +190,12 @@ class RemoteChannel:
                     call.cancel()
 
     async def close(self) -> None:
-        """Closes the grpc channel, and former ones on which a call still goes on."""
+        """Closes the grpc channel, and former channels on which calls go on."""
         for connection in (*self._former, self._connection):
             await connection.channel.close()
 
     def _refusal(self, error: grpc.aio.AioRpcError, connection: _Connection) -> Refusal:
-        """Returns what a failed call is refused with."""
+        """Returns the refusal for a failed call."""
         trailer = error.trailing_metadata().get(STATUS_TRAILER)
         if trailer is None and error.code() in _UNANSWERED | _STOPPED:
             self._unanswered(error, connection)
@@ -208,7 +208,7 @@ class RemoteChannel:
     def _unanswered(self, error: grpc.aio.AioRpcError, connection: _Connection) -> None:
         if self._lost:
             return
-        # A call that took too long says nothing of the others, nor does a backend that stops where another one is.
+        # Lost neither after a slow call, nor after the stop of one backend while another is connected.
         self._lost = error.code() in _STOPPED and connection.channel.get_state() is not _REACHED
         if self._lost:
             _LOG.warning("The backend cannot be reached: %s", error.details())
@@ -242,7 +242,7 @@ def _multicallable(channel: grpc.aio.Channel, rpc: str, method: MethodDescriptor
 
 
 def _readable(message: Message | None) -> Message:
-    if message is None:  # what grpc could not parse
+    if message is None:  # grpc could not parse the answer
         raise Refusal("runtime_error")
     return message
 

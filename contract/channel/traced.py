@@ -1,4 +1,4 @@
-"""A channel that makes calls part of the present span, where traces are on."""
+"""Channel whose calls have spans within the present trace, where traces are on."""
 
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,7 @@ _SYSTEM: Final = {"rpc.system.name": "grpc"}
 
 
 def traced(channel: Channel) -> Channel:
-    """Returns the channel, with spans where traces are on."""
+    """Returns the channel, wrapped in a `TracedChannel` where traces are on."""
     tracing = traces.active()
     if tracing is None:
         return channel
@@ -26,7 +26,7 @@ def traced(channel: Channel) -> Channel:
 
 
 class TracedChannel:
-    """A `Channel` over another one, whose unary calls have spans where they go to another process."""
+    """A `Channel` around another that gives spans to unary calls to other processes."""
 
     def __init__(self, channel: Channel, tracing: "Tracing", *, remote: bool) -> None:
         self._channel = channel

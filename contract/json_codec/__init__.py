@@ -1,1 +1,1 @@
-"""The JSON of messages: whole messages as objects, and texts that mean times and lists of values."""
+"""JSON of protobuf messages, and searches in JSON text."""

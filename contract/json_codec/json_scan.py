@@ -1,7 +1,7 @@
-"""Finds what this API refuses in valid JSON, by byte offset: too deep nesting, and duplicate members.
+"""Finds too deep nesting and duplicate members in JSON, by byte offset.
 
-Both walk the text once, one match of a regular expression per run of brackets or per name; everything else is skipped
-inside of the expression, which never goes back and matches the end too, so that no text is walked twice.
+Both searches pass over the text once, with one match of a regular expression per run of brackets or per name. The
+expressions skip other text without backtracking.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Final
 import orjson
 
 _STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-# What neither opens nor closes anything is skipped without coming back to Python.
+# Text without brackets is skipped without coming back to Python.
 _BRACKETS: Final = re.compile(
     rb'(?:[^"\[\]{}]++|' + _STRING + rb')*+(?:(?P<open>[\[{]++)|(?P<close>[\]}]++)|"|\Z)', re.DOTALL
 )
@@ -25,7 +25,7 @@ _MEMBERS: Final = re.compile(
 
 
 def too_deep_at(body: bytes, deepest: int) -> int | None:
-    """Returns the offset of the first bracket that opens one level more than `deepest`, if there is one.
+    """Returns the offset of the first bracket that opens one level more than `deepest`; None without one.
 
     Text that is not valid JSON is understood up to its first error.
     """
@@ -46,14 +46,14 @@ def too_deep_at(body: bytes, deepest: int) -> int | None:
 
 
 def named_twice_at(body: bytes) -> int | None:
-    """Returns the offset of the first name that its object has already, if there is one; the body is valid JSON."""
+    """Returns the offset of the first name that its object has already; None without one. The body is valid JSON."""
     objects: list[set[bytes]] = []
     names: set[bytes] = set()
     for match in _MEMBERS.finditer(body):
         name = match["name"]
         if name:
             if b"\\" in name:
-                # What orjson.dumps returns keeps four kilobytes for each name.
+                # A copy: the bytes that orjson.dumps returns keep four kilobytes each.
                 name = b'"%b"' % orjson.loads(name).encode()
             if name in names:
                 return match.start("name")

@@ -1,7 +1,7 @@
-"""Protobuf messages to JSON, by functions whose source is written from the descriptors once at the start.
+"""Encodes protobuf messages as JSON, by functions whose source is generated from the descriptors once at the start.
 
-The form is the contract's, section 2: snake_case names, numbers as numbers, every field present, null for
-what is not set. What google.api's own mapping would say (strings for int64, absent fields) does not apply.
+The form is that of the contract's section 2, not of protobuf's own JSON mapping: snake_case names, numbers as
+numbers (also int64), every field present, null where unset.
 """
 
 import re
@@ -47,7 +47,7 @@ _DURATIONS: Final = {
     TIME_UNIT_HOURS: "{}.seconds / 3600",
     TIME_UNIT_DAYS: "{}.seconds // 86400",
 }
-"""Source that counts a length of time, by unit."""
+"""Python source that counts a duration, by unit."""
 
 
 class ResponseCodec:
@@ -76,14 +76,14 @@ def timestamp_text(timestamp: Timestamp) -> str:
 
 @lru_cache(maxsize=4096)
 def _second_text(seconds: int) -> str:
-    # The times of one answer, and of many answers, lie close together: all but the milliseconds is remembered.
+    # Times of answers lie close together: the text of a second is cached.
     return (_EPOCH + timedelta(seconds=seconds)).isoformat()[:19]
 
 
 def object_of(
     message: Descriptor, *, raw: Callable[[str], object], links: Callable[[str], object]
 ) -> Callable[[Message], dict[str, Any]]:
-    """Returns what makes a message a dict; `raw` gets the text of each raw_json field, `links` that of its links."""
+    """Returns the function that makes a message a dict; `raw` and `links` convert the JSON text of such fields."""
     writer = _Writer(raw, links)
     writer.add(message)
     return writer.compiled(message)
@@ -95,7 +95,7 @@ def path_segment(value: str) -> str:
 
 
 class _Writer:
-    """Writes one Python function per message type: the message and what its links need in, a dict out."""
+    """Generates one Python function per message type, from the message and the names in its links to a dict."""
 
     def __init__(
         self, raw: Callable[[str], object] = orjson.Fragment, links: Callable[[str], object] = orjson.Fragment
@@ -118,7 +118,7 @@ class _Writer:
         return function
 
     def add(self, message: Descriptor) -> tuple[str, ...]:
-        """Writes the functions of a type and of all it holds; returns the link names that others must fill."""
+        """Writes the functions of a type and its fields' types; returns the link names that the caller must fill."""
         known = self._open_names.get(message.full_name)
         if known is not None:
             return known
@@ -201,7 +201,7 @@ class _Writer:
         return _DURATIONS[rules.unit].format(value)
 
     def _links(self, message: Descriptor, body: "_Body") -> str:
-        # What fills a link is encoded for a path, and so has nothing that JSON would write otherwise.
+        # Values in links are percent-encoded, so that JSON needs no escapes.
         links = [
             f'"{json_name(field, rules)}":"{self._value(field, rules, "", body)[2:-1]}"'
             for field, rules in public_fields(message)
@@ -214,7 +214,7 @@ class _Body:
 
     def __init__(self) -> None:
         self.members: list[tuple[str, str, str | None]] = []
-        """Name, value, and the condition under which it is there at all."""
+        """Name, value, and condition for the presence of each member."""
         self.needed: list[str] = []
         self._variables: list[str] = []
 
@@ -227,7 +227,7 @@ class _Body:
         display = ", ".join(f'"{name}": {value}' for name, value, _ in sure)
         return [
             *(f"m{number} = {value}" for number, value in enumerate(self._variables, start=1)),
-            # In one display: a dict that grows member by member costs more.
+            # One dict display costs less than adding members one by one.
             f"d = {{{display}}}",
             *(
                 f'd["{name}"] = {value}' if condition is None else f'if {condition}: d["{name}"] = {value}'
@@ -254,7 +254,7 @@ def _may_be_unset(field: FieldDescriptor, rules: FieldRules) -> bool:
 
 
 def _paths(message: Descriptor, holder: str) -> Iterator[tuple[str, str]]:
-    """Yields the strings that may fill a link with the way to reach each: inlined ones, then the message's own."""
+    """Yields names and expressions of strings that may fill a link: inlined ones, then the message's own."""
     for field, rules in public_fields(message):
         if rules.inline:
             yield from _paths(message_of(field), f"{holder}.{field.name}")

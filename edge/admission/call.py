@@ -7,7 +7,7 @@ from contract.addresses import viewer_header
 from contract.ids import RUN_ID
 from contract.routes import RouteMatch, RouteTable
 from edge.admission.keyring import Key, Keyring
-from edge.admission.parsing import Parsing
+from edge.admission.parsing import BodyParser
 from edge.admission.rate_limit import RateLimiter, RateWindow
 from edge.http.request import HttpRequest
 
@@ -22,12 +22,12 @@ class AdmissionDeps(NamedTuple):
     limiter: RateLimiter
     address_of: AddressReader
     body_seconds: float
-    parsing: Parsing
+    parsing: BodyParser
     clock: Callable[[], int]
 
 
 class Call:
-    """A request and what the checks have found out about it so far."""
+    """A request with the results of the checks that it has passed."""
 
     __slots__ = (
         "address",
@@ -65,7 +65,7 @@ class Call:
         self.key_id = ""
         """The calling key's id; empty until a key is identified."""
         self.started_run_id = ""
-        """The run that the call started, or that an earlier one with the same key of idempotency did."""
+        """Id of the run that this call, or an earlier call with its idempotency key, started."""
 
     @property
     def run_id(self) -> str:
@@ -76,7 +76,7 @@ class Call:
         return run_id if run_id and RUN_ID.fullmatch(run_id) else ""
 
     def key_unchanged(self, now_ms: int) -> bool:
-        """Returns whether the key is the one that was admitted, and nothing of it has ended since."""
+        """Returns whether the admitted key is unchanged, and neither it, its secret nor its hours have ended since."""
         keyring, key = self.deps.keyring, self.key
         return (
             keyring.has(key)

@@ -21,8 +21,8 @@ class PreflightAnswer(Exception):  # noqa: N818 - ends the checks, and is no err
         self.answer = answer
 
 
-def body_is_bounded(call: Call) -> Awaitable[None] | None:
-    """Refuses a declared length before a byte is read; a body without one is read until it exceeds the bound."""
+def bound_body(call: Call) -> Awaitable[None] | None:
+    """Refuses a body declared too long before reading it; a body of undeclared length is read up to the bound."""
     request = call.request
     if request.bodiless:
         return None
@@ -31,7 +31,7 @@ def body_is_bounded(call: Call) -> Awaitable[None] | None:
     return _read_body(call) if request.chunked else None
 
 
-def is_no_preflight(call: Call) -> None:
+def answer_preflight(call: Call) -> None:
     """Answers a preflight on any path, before credentials (contract 6.3)."""
     request = call.request
     if request.method == "OPTIONS" and request.origin:
@@ -39,26 +39,26 @@ def is_no_preflight(call: Call) -> None:
         raise PreflightAnswer(Answer(204, headers=preflight_headers(*asked)))
 
 
-def path_and_method_exist(call: Call) -> None:
+def match_route(call: Call) -> None:
     """Finds the route by the raw path."""
     match = call.match = call.deps.routes.match(call.request.method, call.request.path)
     call.template = match.route.template
 
 
-def body_is_json(call: Call) -> Awaitable[None] | None:
-    """Parses the body on routes that take one."""
+def parse_body(call: Call) -> Awaitable[None] | None:
+    """Parses the body on routes with a body."""
     return _parse_body(call) if call.match.route.takes_body else None
 
 
-def keys_are_served(call: Call) -> None:
+def check_keys_served(call: Call) -> None:
     """Refuses every key while the deployment serves none."""
     reason = call.deps.keyring.closed_because()
     if reason is not None:
         raise Refusal("deployment_updating", details={"reason": reason})
 
 
-def credentials_are_right(call: Call) -> None:
-    """Identifies the key; a 401 never says what was wrong."""
+def identify_key(call: Call) -> None:
+    """Identifies the key; a 401 never tells which credential was wrong."""
     key = _identified(call)
     if key is None:
         raise Refusal("unauthorized")
@@ -72,13 +72,13 @@ def _identified(call: Call) -> Key | None:
     )
 
 
-def source_is_allowed(call: Call) -> None:
+def check_source(call: Call) -> None:
     """Compares the source address with the key's allow-list."""
     if not call.key.allows_address(call.address):
         raise Refusal("forbidden", "The source address is outside the key's allow-list.")
 
 
-def hour_is_allowed(call: Call) -> None:
+def check_hour(call: Call) -> None:
     """Compares the UTC hour with the key's allowed hours."""
     hours = call.key.outside_hours(call.now_ms)
     if hours is not None:
@@ -86,21 +86,21 @@ def hour_is_allowed(call: Call) -> None:
         raise Refusal("outside_time_window", details={"valid_hours_utc": {"start_hour": start, "end_hour": end}})
 
 
-def rate_limit_is_kept(call: Call) -> Awaitable[None] | None:
+def check_rate_limit(call: Call) -> Awaitable[None] | None:
     """Counts the call, and refuses it when the key's minute is full."""
     key = call.key
-    # Not the minute in which it began: one whose body came slowly would begin that minute again, for all keys.
+    # Counts in the present minute, not that of the call's beginning: a slow body would reset the counts of all keys.
     now_ms = call.now_ms if call.request.bodiless else call.deps.clock()
     counted = call.deps.limiter.count(key.key_id, key.rate_limit, now_ms)
     if not isinstance(counted, RateWindow):
-        return _shared_rate_limit_is_kept(call, counted)
+        return _check_shared_rate_limit(call, counted)
     call.window = counted
     if counted.used > counted.limit:
         raise _rate_limited(counted)
     return None
 
 
-async def _shared_rate_limit_is_kept(call: Call, counted: Awaitable[RateWindow]) -> None:
+async def _check_shared_rate_limit(call: Call, counted: Awaitable[RateWindow]) -> None:
     window = call.window = await counted
     if window.used > window.limit:
         raise _rate_limited(window)
@@ -113,8 +113,8 @@ def _rate_limited(window: RateWindow) -> Refusal:
     return Refusal("rate_limited", message, retry_after=wait)
 
 
-def scope_is_granted(call: Call) -> None:
-    """Compares the route's scope with those of the key."""
+def check_scope(call: Call) -> None:
+    """Compares the route's scope with the key's scopes."""
     route = call.match.route
     if route.access == ACCESS_SCOPE and route.scope not in call.key.scopes:
         raise Refusal("forbidden", "The key lacks the scope that this route requires.")
@@ -124,36 +124,36 @@ class Check(NamedTuple):
     """One row of the order of checks.
 
     Attributes:
-        name: What a trial of a call calls it.
+        name: Name of the check in the dry run of a call.
         order: Number in the contract; from 1 on only calls that need a key are checked.
-        passes: Returns where the check passes, and raises where it does not; awaited if it returns an awaitable.
-        refusals: Error codes that it refuses with.
+        passes: Returns if the check passes and raises otherwise; an awaitable that it returns is awaited.
+        refusals: Error codes that the check refuses with.
     """
 
     name: CheckName
     order: int
-    passes: Callable[[Call], Awaitable[None] | None]
+    run: Callable[[Call], Awaitable[None] | None]
     refusals: tuple[str, ...]
 
 
 CHECKS: Final = (
-    Check(CheckName.BODY_SIZE, 0, body_is_bounded, ("payload_too_large", "invalid_request", "runtime_unreachable")),
-    Check(CheckName.PREFLIGHT, 0, is_no_preflight, ()),
-    Check(CheckName.ROUTE, 0, path_and_method_exist, ("not_found", "method_not_allowed")),
-    Check(CheckName.BODY_JSON, 0, body_is_json, ("invalid_request", "payload_too_large", "runtime_unreachable")),
-    Check(CheckName.DEPLOYMENT, 1, keys_are_served, ("deployment_updating",)),
-    Check(CheckName.CREDENTIALS, 2, credentials_are_right, ("unauthorized",)),
-    Check(CheckName.SOURCE, 3, source_is_allowed, ("forbidden",)),
-    Check(CheckName.HOUR, 3, hour_is_allowed, ("outside_time_window",)),
-    Check(CheckName.RATE_LIMIT, 4, rate_limit_is_kept, ("rate_limited",)),
-    Check(CheckName.SCOPE, 5, scope_is_granted, ("forbidden",)),
+    Check(CheckName.BODY_SIZE, 0, bound_body, ("payload_too_large", "invalid_request", "runtime_unreachable")),
+    Check(CheckName.PREFLIGHT, 0, answer_preflight, ()),
+    Check(CheckName.ROUTE, 0, match_route, ("not_found", "method_not_allowed")),
+    Check(CheckName.BODY_JSON, 0, parse_body, ("invalid_request", "payload_too_large", "runtime_unreachable")),
+    Check(CheckName.DEPLOYMENT, 1, check_keys_served, ("deployment_updating",)),
+    Check(CheckName.CREDENTIALS, 2, identify_key, ("unauthorized",)),
+    Check(CheckName.SOURCE, 3, check_source, ("forbidden",)),
+    Check(CheckName.HOUR, 3, check_hour, ("outside_time_window",)),
+    Check(CheckName.RATE_LIMIT, 4, check_rate_limit, ("rate_limited",)),
+    Check(CheckName.SCOPE, 5, check_scope, ("forbidden",)),
 )
 """Every check; the first that fails ends the call. Validation and the domain come after the last."""
 
-_WITHOUT_KEY: Final = tuple(check.passes for check in CHECKS if check.order == 0)
-_WITH_KEY: Final = tuple(check.passes for check in CHECKS if check.order > 0)
+_WITHOUT_KEY: Final = tuple(check.run for check in CHECKS if check.order == 0)
+_WITH_KEY: Final = tuple(check.run for check in CHECKS if check.order > 0)
 # A call counts once against the rate limit, however long it lasts.
-_LASTING: Final = tuple(passes for passes in _WITH_KEY if passes is not rate_limit_is_kept)
+_REPEATED: Final = tuple(run for run in _WITH_KEY if run is not check_rate_limit)
 
 
 async def admit(call: Call) -> None:
@@ -163,28 +163,28 @@ async def admit(call: Call) -> None:
         Refusal: the first check that fails.
         PreflightAnswer: the call is a preflight.
     """
-    for passes in _WITHOUT_KEY:
-        pending = passes(call)
+    for run in _WITHOUT_KEY:
+        pending = run(call)
         if pending is not None:
             await pending
     if call.match.route.access == ACCESS_PUBLIC:
         return
-    for passes in _WITH_KEY:
-        pending = passes(call)
+    for run in _WITH_KEY:
+        pending = run(call)
         if pending is not None:
             await pending
 
 
 def check_again(call: Call, now_ms: int) -> None:
-    """Runs the checks of keys again for a call that lasts, at a later time; takes the key as it is by then.
+    """Repeats the checks of the key for a call that waits or streams, with the key as it is at `now_ms`.
 
     Raises:
         Refusal: the first check that fails.
     """
     later = Call(call.request, call.deps, now_ms)
     later.match = call.match
-    for passes in _LASTING:
-        passes(later)
+    for run in _REPEATED:
+        run(later)
     call.key, call.key_id = later.key, later.key_id
 
 
@@ -201,7 +201,7 @@ async def _parse_body(call: Call) -> None:
     if parsing.at_once(body, known=False):
         call.body = parse_json_body(body)
         return
-    # A malformed body is refused before a wrong key, but who has no key does not hold up who has one.
+    # A malformed body is refused before a wrong key, but bodies of callers without a key never delay those with one.
     key = _identified(call)
     if key is not None and parsing.at_once(body, known=True):
         call.body = parse_json_body(body)

@@ -1,4 +1,4 @@
-"""Updates a keyring: by a watch stream, and by polling while the stream is broken (contract 9.10)."""
+"""Keeps a keyring up to date: by a watch stream, and by polling while the stream is broken (contract 9.10)."""
 
 import asyncio
 import logging

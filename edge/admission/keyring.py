@@ -32,7 +32,7 @@ class AddressRanges:
         self._ranges = [read for cidr in cidrs if (read := _range(cidr)) is not None]
 
     def allow(self, text: str) -> bool:
-        """Returns whether an address is inside; an invalid one never is."""
+        """Returns whether an address is in the ranges; an invalid address never is."""
         address = parse_address(text)
         if address is None:
             return False
@@ -182,7 +182,7 @@ class Keyring:
         return key.key_id, "expired" if now_ms >= key.expires_ms else "wrong_credentials"
 
     def identify(self, authorization: Sequence[str], external_id: Sequence[str], now_ms: int) -> Key | None:
-        """Returns the key that both credentials belong to; None for anything else, in the same time."""
+        """Returns the key that both credentials belong to, else None, in constant time."""
         if len(authorization) != 1 or len(external_id) != 1:
             return None
         bearer = _BEARER.fullmatch(authorization[0])

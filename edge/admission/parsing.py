@@ -1,7 +1,7 @@
-"""Parses bodies so that nobody's takes the event loop, and nobody without a key stands before somebody with one.
+"""Parsing of JSON bodies: large ones off the event loop, and callers without a key never ahead of those with one.
 
-A small body is parsed at once. A larger one waits its turn: one line is for callers whose credentials are right,
-another for all others, and each parses one body at a time in a thread of its own.
+A small body is parsed at once. A larger one is queued: one queue is for callers with valid credentials, another for
+all others, and each parses one body at a time in a thread of its own.
 """
 
 import asyncio
@@ -14,18 +14,18 @@ from contract.refusals import Refusal
 from edge.codec.json_body import parse_json_body
 
 _SHARE: Final = 0.25
-"""The most of a processor that a line takes while bodies wait in it."""
+"""Share of a processor that a queue uses at most while bodies wait in it."""
 _SMALL_BYTES: Final = 16_384
-# What costs a caller with a key a minute's share of calls costs others nothing.
+# Smaller than for keys, because calls without a key count against no rate limit.
 _SMALL_BYTES_OF_OTHERS: Final = 1_024
 _MOST_WAITING: Final = 32
 _MOST_WAITING_OF_OTHERS: Final = 8
 
 
-class ParsingLine:
-    """Bodies that wait to be parsed, one at a time, in turn by their owners.
+class ParsingQueue:
+    """Queue of bodies to be parsed, one at a time, round robin by owner.
 
-    Where too many wait, the owner of the most gives up the last of them.
+    Where too many wait, the last body of the owner with the most is refused.
     """
 
     def __init__(self, most_waiting: int, name: str) -> None:
@@ -38,7 +38,7 @@ class ParsingLine:
         """Returns the value of a body; see `parse_json_body`.
 
         Raises:
-            Refusal: `runtime_unreachable`, too many bodies wait; or that of `parse_json_body`.
+            Refusal: `runtime_unreachable`, too many bodies wait; or the refusal of `parse_json_body`.
         """
         if self._busy:
             await self._turn(owner)
@@ -46,12 +46,12 @@ class ParsingLine:
         began = monotonic()
         loop = asyncio.get_running_loop()
         parsing = loop.run_in_executor(self._thread, parse_json_body, body)
-        # Also where the caller goes away meanwhile: the thread goes on.
+        # Also after the caller has disconnected: the thread goes on.
         parsing.add_done_callback(lambda _: loop.call_later((monotonic() - began) * (1 / _SHARE - 1), self._next))
         return await asyncio.shield(parsing)
 
     def close(self) -> None:
-        """Parses no more; what is under way ends by itself."""
+        """Stops parsing; a body under way ends by itself."""
         self._thread.shutdown(wait=False)
 
     async def _turn(self, owner: str) -> None:
@@ -89,22 +89,22 @@ class ParsingLine:
             self._waiting.pop(owner, None)
 
 
-class Parsing:
-    """Both lines."""
+class BodyParser:
+    """Parses bodies of callers with a key in one queue, and of callers without one in another."""
 
     def __init__(self) -> None:
-        self._of_keys = ParsingLine(_MOST_WAITING, "edge-parse")
-        self._of_others = ParsingLine(_MOST_WAITING_OF_OTHERS, "edge-parse-other")
+        self._of_keys = ParsingQueue(_MOST_WAITING, "edge-parse")
+        self._of_others = ParsingQueue(_MOST_WAITING_OF_OTHERS, "edge-parse-other")
 
     def at_once(self, body: bytes, *, known: bool) -> bool:
-        """Returns whether a body is small enough to be parsed on the event loop, for a caller who has a key or not."""
+        """Returns whether a body is small enough for the event loop; `known` says whether the caller has a key."""
         return len(body) <= (_SMALL_BYTES if known else _SMALL_BYTES_OF_OTHERS)
 
     async def parse(self, key_id: str, address: str, body: bytes) -> Any:
-        """Returns the value of a body of a caller with this key, or with none from this address.
+        """Returns the value of a body; its owner is the key, or the address where `key_id` is empty.
 
         Raises:
-            Refusal: see `ParsingLine.parse`.
+            Refusal: see `ParsingQueue.parse`.
         """
         if key_id:
             return await self._of_keys.parse(key_id, body)

@@ -19,13 +19,13 @@ class RateWindow(NamedTuple):
     """Seconds to the next minute, at least 1."""
 
     def after(self, seconds: float) -> "RateWindow | None":
-        """Returns the usage as a caller learns it so many seconds later; None in another minute, earlier ones too."""
+        """Returns the usage with the seconds left after `seconds` more; None outside of this minute."""
         left = ceil(self.reset_seconds - seconds)
         return self._replace(reset_seconds=left) if 0 < left <= self.reset_seconds else None
 
     @property
     def header_lines(self) -> str:
-        """Returns the lines that tell the caller (contract 6.7)."""
+        """Returns the `RateLimit-*` header lines (contract 6.7)."""
         limit, used, reset = self
         return (
             f"RateLimit-Limit: {limit}\r\n"
@@ -38,15 +38,15 @@ class RateLimiter(Protocol):
     """Counts the calls of keys."""
 
     def count(self, key_id: str, limit: int, now_ms: int) -> RateWindow | Awaitable[RateWindow]:
-        """Counts one call of a key and returns its usage, at once where nobody else is asked."""
+        """Counts one call of a key and returns the key's usage, as an awaitable where another process counts."""
         ...
 
     def usage(self, key_id: str, limit: int, now_ms: int) -> RateWindow:
-        """Returns the usage of a key as far as this process has counted it, without a call more."""
+        """Returns the usage of a key as this process has counted it, without counting a call."""
         ...
 
     def measured(self) -> list[Family]:
-        """Returns its metrics."""
+        """Returns the limiter's metrics."""
         ...
 
 
@@ -58,7 +58,7 @@ class MinuteCounts:
         self._used: dict[str, int] = {}
 
     def add(self, key_id: str, minute: int) -> int:
-        """Counts one call in a minute, numbered since the epoch, and returns the count; another minute resets it."""
+        """Counts one call in a minute, numbered since the epoch, and returns the count; a new minute starts at 0."""
         if minute != self._minute:
             self._minute = minute
             self._used.clear()
@@ -66,7 +66,7 @@ class MinuteCounts:
         return used
 
     def of(self, key_id: str, minute: int) -> int:
-        """Returns the count of a minute."""
+        """Returns a key's count in a minute."""
         return self._used.get(key_id, 0) if minute == self._minute else 0
 
 
@@ -77,12 +77,12 @@ class LocalRateLimiter:
         self._counts = counts or MinuteCounts()
 
     def count(self, key_id: str, limit: int, now_ms: int) -> RateWindow:
-        """Counts one call of a key and returns its usage."""
+        """Counts one call of a key and returns the key's usage."""
         minute, elapsed = divmod(now_ms, _MINUTE_MS)
         return RateWindow(limit, self._counts.add(key_id, minute), -(-(_MINUTE_MS - elapsed) // 1000))
 
     def usage(self, key_id: str, limit: int, now_ms: int) -> RateWindow:
-        """Returns the usage of a key without a call more."""
+        """Returns the usage of a key without counting a call."""
         minute, elapsed = divmod(now_ms, _MINUTE_MS)
         return RateWindow(limit, self._counts.of(key_id, minute), -(-(_MINUTE_MS - elapsed) // 1000))
 

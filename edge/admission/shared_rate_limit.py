@@ -1,7 +1,7 @@
 """Rate limits that several edges share, counted in Redis and by its clock.
 
-While Redis is unavailable every edge counts alone and goes on serving. It counts locally also while Redis answers, so
-that no key ever exceeds its limit at any one edge.
+While Redis is unavailable every edge counts alone and goes on serving. An edge counts locally also while Redis
+answers, so that no key ever exceeds its limit at any one edge.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ _Calls = list[tuple[str, asyncio.Future[_RedisCount | None]]]
 
 
 class RedisRateLimiter:
-    """Counts in Redis; while that is unavailable, in the memory of this process.
+    """Counts in Redis; while Redis is unavailable, in the memory of this process.
 
     One exchange is under way at a time and counts every call that waits: the busier, the fewer exchanges per call.
     """
@@ -78,7 +78,7 @@ class RedisRateLimiter:
         self._task = asyncio.create_task(self._run())
 
     async def count(self, key_id: str, limit: int, now_ms: int) -> RateWindow:
-        """Counts one call of a key and returns its usage."""
+        """Counts one call of a key and returns the key's usage."""
         counted = await self._shared(key_id) if self._available else None
         if counted is None:
             return self._local.count(key_id, limit, now_ms)
@@ -91,7 +91,7 @@ class RedisRateLimiter:
         return self._local.usage(key_id, limit, now_ms)
 
     def measured(self) -> list[Family]:
-        """Returns its metrics."""
+        """Returns the limiter's metrics."""
         return [metrics.RATE_LIMIT_SHARED.with_value(int(self._available))]
 
     async def close(self) -> None:
@@ -161,7 +161,7 @@ async def _count(redis: Redis, key_ids: Sequence[str]) -> Sequence[int]:
 
 
 def _kind_of(error: Exception) -> str:
-    """Names the error; its message may quote the command in which Redis got the password."""
+    """Returns the name of an error without its message, which may quote the command with the password."""
     code = _CODE.match(str(error))
     return type(error).__name__ + (f" {code[0]}" if code else "")
 

@@ -1,4 +1,4 @@
-"""Tries a call that nobody makes: what each check would say to it."""
+"""Dry run of the admission checks for a hypothetical call: the outcome of each check."""
 
 from contextlib import suppress
 from hashlib import sha256
@@ -13,7 +13,7 @@ from contract.routes import RouteTable
 from edge.admission.call import AdmissionDeps, Call
 from edge.admission.checks import CHECKS, PreflightAnswer
 from edge.admission.keyring import Keyring
-from edge.admission.parsing import Parsing
+from edge.admission.parsing import BodyParser
 from edge.admission.rate_limit import LocalRateLimiter
 from edge.http.request import ClientConnection, HttpRequest, message_of
 from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
@@ -25,7 +25,7 @@ _EMPTY: Final = b"{}"
 
 
 async def try_call(call: TrialCall, key: MirroredKey, mirror: KeyMirror, routes: RouteTable) -> list[CheckOutcome]:
-    """Returns what the checks say to a call with the right credentials of a key, up to the first refusal.
+    """Returns the outcomes of the checks for a call with valid credentials of a key, up to the first refusal.
 
     Args:
         call: The call, as the only one of its minute and with an empty object as its body.
@@ -56,7 +56,7 @@ async def try_call(call: TrialCall, key: MirroredKey, mirror: KeyMirror, routes:
         limiter=LocalRateLimiter(),
         address_of=lambda _: call.address,
         body_seconds=0,
-        parsing=Parsing(),
+        parsing=BodyParser(),
         clock=lambda: call.at_ms,
     )
     tried = Call(request, deps, call.at_ms)
@@ -67,7 +67,7 @@ async def try_call(call: TrialCall, key: MirroredKey, mirror: KeyMirror, routes:
             break
         try:
             with suppress(PreflightAnswer):
-                pending = check.passes(tried)
+                pending = check.run(tried)
                 if pending is not None:
                     await pending
         except Refusal as refusal:

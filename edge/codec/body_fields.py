@@ -1,7 +1,7 @@
 """Readers of the fields of a JSON body.
 
-A reader is made once per field. It returns the field's value, or `None` when it is absent or wrong; what is wrong it
-adds to the findings. A field given as null counts as absent, which is decided before a reader is called.
+A reader is made once per field. It returns the field's value, or `None` when the value is absent or wrong, and adds
+problems to the findings. A field given as null counts as absent, which is decided before a reader is called.
 """
 
 import re

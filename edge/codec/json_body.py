@@ -1,4 +1,4 @@
-"""Request bodies as strict JSON, decided on the body alone, with every integer as written (contract 4.8, 4.9)."""
+"""Parses request bodies as strict JSON, keeping every integer as written (contract 4.8, 4.9)."""
 
 import json
 import re
@@ -17,13 +17,13 @@ MAX_DEPTH: Final = 1_000
 
 # orjson reads an integer beyond 64 bits as a double; a number shorter than this fits.
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
-# A colon or a name may hide behind such an escape.
+# Such an escape may stand for a colon or a letter of a name.
 _ESCAPED: Final = b"\\u00"
 _TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH:,}"
 
 
 def read_exact(text: str) -> Any:
-    """Returns the value of valid JSON, every integer as it stands there."""
+    """Returns the value of valid JSON; integers are exact at any size."""
     with _room_for_nesting():
         return json.loads(text)
 
@@ -70,7 +70,7 @@ def parse_json_body(body: bytes) -> Any:
         # Nested deeper than orjson writes, which is less than what it reads and we allow.
         single = False
     else:
-        # A member that orjson dropped in favour of a later one of its name took its colon along.
+        # orjson keeps one member of each name: fewer colons than in the body mean that a name occurs twice.
         single = _ESCAPED not in body and body.count(b":") == written.count(b":")
     if not single:
         _refuse_nesting_and_names(body)
@@ -78,7 +78,7 @@ def parse_json_body(body: bytes) -> Any:
 
 
 def _read_with_room(body: bytes) -> Any:
-    # orjson reserves memory by the length, and for bracket after bracket it may be too little: blanks mend that.
+    # orjson reserves memory by the length, too little for a run of brackets: blanks make the text longer.
     try:
         return orjson.loads(body + b" " * len(body))
     except orjson.JSONDecodeError as error:
@@ -91,7 +91,7 @@ def _refuse_syntax(body: bytes, error: orjson.JSONDecodeError) -> NoReturn:
     except UnicodeDecodeError as not_utf8:
         _refuse(not_utf8.start, "not valid UTF-8")
     offset = min(len(error.doc[: error.pos].encode()), len(body))
-    # orjson reads a little deeper than we allow; of two errors the first is told.
+    # orjson reads a little deeper than we allow; the first of two errors is reported.
     deep = too_deep_at(body[:offset], MAX_DEPTH)
     if deep is not None:
         _refuse(deep, _TOO_DEEP)

@@ -1,4 +1,4 @@
-"""HTTP requests to protobuf messages, by readers that are made from the descriptors once at the start."""
+"""Decodes HTTP requests into protobuf messages, by field readers made from the descriptors once at the start."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -27,18 +27,18 @@ from edge.codec.text_fields import (
 from workflow_api.v1.options_pb2 import FieldRules, method_rules
 
 Headers = Callable[[str], Sequence[str]]
-"""Gives all values of a request header, none for one that was not sent."""
+"""Returns all values of a request header; none for a header that was not sent."""
 
 _BODY: Final = "body"
-# More of them are one problem, so that no answer grows with what a caller makes up.
+# More unknown fields than these are one problem, so that answers stay bounded.
 _MOST_UNKNOWN: Final = 100
 
 
 class RequestCodec:
     """Decodes the requests of one RPC.
 
-    `path_names` are the fields that its path template names. With `takes_body` all remaining fields come from the JSON
-    body, else from the query.
+    `path_names` are the fields that the RPC's path template names. With `takes_body` all remaining fields come from the
+    JSON body, else from the query.
 
     Raises:
         ValueError: the RPC's request has a field without bounds, or one that HTTP cannot carry.
@@ -87,7 +87,7 @@ class RequestCodec:
         them. `body` is what `parse_json_body` returned, and is not looked at on a route without one.
 
         Raises:
-            Refusal: all that is wrong, in one answer. (contract 5.12, 5.14)
+            Refusal: all problems of the request, in one answer (contract 5.12, 5.14).
         """
         findings = Findings()
         fields: dict[str, Any] = {}
@@ -130,7 +130,7 @@ class RequestCodec:
 
 
 def _parsed(text: str, parse: Parser, code: str, name: str) -> Any:
-    """Returns what a text of the query means, once nothing else is wrong with the request."""
+    """Returns the value of a query text; called once nothing else is wrong with the request."""
     try:
         return parse(text)
     except ValueError as error:
@@ -138,6 +138,6 @@ def _parsed(text: str, parse: Parser, code: str, name: str) -> Any:
 
 
 def _is_id(rpc: MethodDescriptor, field: FieldDescriptor) -> bool:
-    """Returns whether the field names something that the RPC may not find: `run_id`, where it has `run_not_found`."""
+    """Returns whether the field is an id that the RPC may not find: `run_id`, where the RPC has `run_not_found`."""
     name = f"{field.name.removesuffix('_id')}_not_found"
     return any(code_of(reason) == name for reason in rpc.GetOptions().Extensions[method_rules].errors)

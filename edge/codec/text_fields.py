@@ -1,7 +1,7 @@
-"""Readers of the fields that arrive as text, in the path, in the query and in headers, and what they find wrong.
+"""Readers of the fields that arrive as text, in the path, in the query and in headers, and their findings.
 
-A reader is made once per field. It returns the field's value, or `None` when it is absent or wrong; what is wrong it
-adds to the findings.
+A reader is made once per field. It returns the field's value, or `None` when the value is absent or wrong, and adds
+problems to the findings.
 """
 
 import re
@@ -27,7 +27,7 @@ EMPTY_IS_ABSENT: Final = frozenset({"cursor", "q"})
 """Parameters whose empty value counts as none (contract 4.16)."""
 
 UNUSED_ID: Final = "\ufffd"
-"""Replaces an id that nothing can have, as one with U+0000: the backend finds nothing by it, in its own order."""
+"""Replaces an id that nothing can have, such as one with U+0000; the backend answers it as any unknown id."""
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 _RAW: Final = "surrogateescape"  # how the HTTP parser keeps bytes that are not UTF-8
@@ -103,9 +103,9 @@ def query_reader(field: FieldDescriptor, rules: FieldRules, *, is_id: bool) -> Q
 
 
 def query_parser(field: FieldDescriptor) -> Parser | None:
-    """Returns what makes a valid text of a query the value of the field; None where the text is the value.
+    """Returns the parser of a valid query text; None where the text itself is the field's value.
 
-    It raises ValueError with what completes "must be …".
+    The parser raises ValueError; the message completes "must be …".
     """
     if is_timestamp(field):
         return parse_date_time
@@ -183,8 +183,8 @@ def _id_reader(
 def parse_query(raw: str) -> dict[str, list[str | None]]:
     """Returns the values of every parameter in order, `None` for one that is not percent-encoded UTF-8.
 
-    `+` and `%20` are blanks. A parameter without `=` has the empty value; one whose name cannot be read is left out,
-    as every unknown one is ignored.
+    `+` and `%20` are blanks. A parameter without `=` has the empty value. A parameter whose name cannot be decoded is
+    left out, because unknown parameters are ignored.
     """
     values: dict[str, list[str | None]] = {}
     for pair in raw.split("&"):

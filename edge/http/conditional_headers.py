@@ -8,7 +8,7 @@ from edge.http.request import HttpRequest
 from workflow_api.v1.outputs_pb2 import ByteRange, GetOutputContentRequest, GetOutputsZipRequest
 from workflow_api.v1.runs_pb2 import GetRunRequest
 
-# A list of one range: empty elements beside it count for nothing (RFC 9110, section 5.6.1).
+# A list of one range; empty elements of the list are ignored (RFC 9110, section 5.6.1).
 _RANGE: Final = re.compile(r"(?i:bytes)=[ \t,]*(?:([0-9]+)-([0-9]*)|-([0-9]+))(?:[ \t]*,)*[ \t]*", re.ASCII)
 _STRONG_TAG: Final = re.compile(r'"([!#-~]*)"')
 _TAG: Final = r'(?:W/)?"([!#-~]*)"'
@@ -52,7 +52,7 @@ def _parse_range(values: Sequence[str]) -> ByteRange | None:
 
 
 def _parse_if_range(values: Sequence[str]) -> str | None:
-    """Returns the strong entity tag, empty without the header; None for what never matches, such as a date."""
+    """Returns the strong entity tag, empty without the header; None for a value that never matches, such as a date."""
     if not values:
         return ""
     found = _STRONG_TAG.fullmatch(values[0]) if len(values) == 1 else None

@@ -1,4 +1,4 @@
-"""One caller's connection to the API: aiohttp's, within bounds."""
+"""Connection of one HTTP caller: aiohttp's protocol, with bounds on time, input and kept bytes."""
 
 import asyncio
 import logging
@@ -31,14 +31,14 @@ DISCARD_BYTES: Final = 64 * 1_048_576
 
 DISCARD_SECONDS: Final = 5.0
 
-# A body that nobody reads yet is kept up to twice this, and what arrives at once beyond it.
+# An unread body is kept up to twice this, and beyond it the bytes of one read of the socket.
 _BODY_BUFFER_BYTES: Final = 65_536
 
 _LOG = logging.getLogger(__name__)
 
 
 class Host(Protocol):
-    """The server of a connection, which is aiohttp's."""
+    """The server of a connection, as the connection uses it."""
 
     timeouts: Timeouts
     limiter: "ConnectionLimiter[Connection]"
@@ -49,7 +49,7 @@ class Host(Protocol):
 
     @property
     def handler(self) -> Callable[[HttpRequest], Awaitable[Answer]]:
-        """Returns what answers a well-formed request."""
+        """Returns the function that answers a well-formed request."""
 
 
 class Connection(BoundedConnection, web.RequestHandler):
@@ -59,9 +59,9 @@ class Connection(BoundedConnection, web.RequestHandler):
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type]  # that there may be none is said elsewhere in aiohttp
+            access_log=None,  # type: ignore[arg-type]  # aiohttp takes None, but this annotation lacks it
             auto_decompress=False,
-            # An idle connection is ended by its own bound, which a head under way does not have.
+            # `Timeouts` bound idle connections; aiohttp's own timeout would also end one whose head is under way.
             keepalive_timeout=host.timeouts.idle + host.timeouts.head,
             # The listening socket has set it.
             tcp_keepalive=False,
@@ -75,7 +75,7 @@ class Connection(BoundedConnection, web.RequestHandler):
         self.on_lost: Callable[[], object] | None = None
         """Called when the connection ends while a request is being served."""
         self.on_ended: Callable[[], object] | None = None
-        """Called when the caller has ended its side while a request is being served; it may read the answer."""
+        """Called when the caller stops sending while a request is being served; it may still read the answer."""
         self.ended = False
         """True once the caller sends no more."""
         self.closing = False
@@ -103,7 +103,7 @@ class Connection(BoundedConnection, web.RequestHandler):
         return self.transport is None or self.transport.is_closing()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Ends whatever waits for this caller; the transport calls it."""
+        """Ends every wait for this caller; called by the transport."""
         super().connection_lost(exc)
         self._host.buffers.release(self)
         self._framing.close()
@@ -127,7 +127,7 @@ class Connection(BoundedConnection, web.RequestHandler):
         return True
 
     def data_received(self, data: bytes) -> None:
-        """Takes bytes from the socket; aiohttp itself calls it with none, to go on with what it has."""
+        """Takes bytes from the socket; aiohttp calls it without bytes to go on with the input it keeps."""
         if not data:
             super().data_received(data)
         elif self._lingering is not None:
@@ -135,7 +135,7 @@ class Connection(BoundedConnection, web.RequestHandler):
             if self._discard_left <= 0:
                 self._end_lingering()
         elif self._framing.part is not Part.DISCARDED:
-            # aiohttp drops what comes of a body whose request has been answered.
+            # aiohttp drops the rest of a body whose request has been answered.
             dropped = self._request is None and self._framing.part in IN_BODY
             self._parse(data)
             if self._request is None and self._framing.part is Part.HEAD:
@@ -144,7 +144,7 @@ class Connection(BoundedConnection, web.RequestHandler):
                 self._refuse_input()
 
     def _parse(self, data: bytes = b"") -> None:
-        """Gives input to the parser; what has to wait for its turn stops further input."""
+        """Gives input to the parser; stops reading the socket while input waits for the request ahead."""
         framing = self._framing
         try:
             framing.take(data)
@@ -164,7 +164,7 @@ class Connection(BoundedConnection, web.RequestHandler):
             self.end_wait()
 
     def _check_end_of_body(self) -> None:
-        """Fails a body whose end the parser did not see: it refuses some framing, such as a trailer, without a word."""
+        """Fails a body whose end the parser did not see: aiohttp drops some framing, such as a trailer, silently."""
         request = self._request
         if request is not None and self._framing.part not in IN_BODY and not self._body_buffer_full:
             request.check_end()
@@ -175,7 +175,7 @@ class Connection(BoundedConnection, web.RequestHandler):
             self.transport.resume_reading()
 
     def _note_head(self, size: int) -> None:
-        """Counts the wait for the rest of a head as its caller's."""
+        """Counts the wait for the rest of a head as the caller's."""
         if not self._framing.in_head:
             return
         if self.wait_kind is WaitKind.REQUEST:
@@ -185,12 +185,12 @@ class Connection(BoundedConnection, web.RequestHandler):
             self.force_close()
 
     def pause_reading(self) -> None:
-        """Notes that the body is not read as fast as it arrives; aiohttp calls it."""
+        """Notes that the body is not read as fast as it arrives; called by aiohttp."""
         self._body_buffer_full = True
         super().pause_reading()
 
     def resume_reading(self, resume_parser: bool = True) -> None:
-        """Notes that the body has been read; aiohttp calls it."""
+        """Notes that the body has been read; called by aiohttp."""
         self._body_buffer_full = False
         super().resume_reading(resume_parser)
         if self._framing.has_rest and self.transport is not None:
@@ -198,7 +198,7 @@ class Connection(BoundedConnection, web.RequestHandler):
         self._check_end_of_body()
 
     def begin(self, message: RawRequestMessage, content: StreamReader, writer: AbstractStreamWriter) -> None:
-        """Takes the next request, or what the parser could make no request of."""
+        """Takes the next request; `message` names the method `NO_REQUEST` where the parser refused the head."""
         self._writer, self._sent = writer, 0
         method = self._framing.begin(message)
         if message.method == NO_REQUEST:
@@ -247,7 +247,7 @@ class Connection(BoundedConnection, web.RequestHandler):
         if self.reserved_bytes:
             self._host.buffers.release(self)
         if not kept:
-            # What is written may still have to be read.
+            # The caller may still have to read the answer.
             self._framing.close()
             self.wait_for(WaitKind.READER)
             return
@@ -278,12 +278,12 @@ class Connection(BoundedConnection, web.RequestHandler):
         exc: BaseException | None = None,  # noqa: ARG002
         message: str | None = None,  # noqa: ARG002
     ) -> web.StreamResponse:
-        """Answers what the parser could make no request of; aiohttp's own words would quote it."""
+        """Answers a head that the parser refused; aiohttp's own message would quote the head."""
         return MalformedAnswer(self.serve)
 
     def _refusal(self, request: HttpRequest) -> Answer:
         metrics.MALFORMED.add()
-        # The reason quotes nothing of the request: a credential may be among its headers.
+        # The reason quotes nothing of the request, whose headers may hold a credential.
         reason = self._malformed or "is not well-formed HTTP"
         _LOG.info("Malformed request from %s: %s", self.peername, reason, extra={"request_id": request.request_id})
         try:
@@ -306,29 +306,29 @@ class Connection(BoundedConnection, web.RequestHandler):
             self._request.fail_body(BodyFailure.NO_MEMORY)
 
     def stop_parsing(self) -> None:
-        """Drops what still arrives: no further request is served."""
+        """Drops further input: no further request is served."""
         self._framing.close()
 
     def stop_waiting(self) -> None:
-        """Ends the wait for the caller; where its body is awaited, it still gets an answer."""
+        """Ends the wait for the caller; a caller whose body is awaited still gets an answer."""
         if self.wait_kind is WaitKind.BODY and self._request is not None:
             self._request.fail_body(BodyFailure.LATE)
         else:
             self.evict()
 
     def evict(self) -> None:
-        """Ends the connection; an answer that is not sent yet is cut off."""
+        """Ends the connection and cuts off an answer under way."""
         if self.busy or self.lost:
             self.abort()
         else:
             self.force_close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Waits for the first request; the transport calls it."""
+        """Waits for the first request; called by the transport."""
         super().connection_made(transport)
         self.closing = self._host.stopping
         self.wait_for(WaitKind.REQUEST)
-        # Once aiohttp's task waits for a request, which it does not expect to be ended before.
+        # Admitted only once aiohttp's task waits for a request: aiohttp does not expect an earlier end.
         asyncio.get_running_loop().call_soon(self._admit)
 
     def _admit(self) -> None:
@@ -347,7 +347,7 @@ class Connection(BoundedConnection, web.RequestHandler):
         self.transport.write(data)
 
     async def drain(self) -> None:
-        """Waits until the caller has read enough of what is queued.
+        """Waits until the caller has read enough of the queued bytes.
 
         Raises:
             ConnectionResetError: the caller has disconnected, or was evicted because it reads too slowly.
@@ -366,7 +366,7 @@ class Connection(BoundedConnection, web.RequestHandler):
             raise ConnectionResetError("the caller has disconnected")
 
     async def _linger(self) -> None:
-        """Ends sending in such a way that a caller that is still sending sees its answer.
+        """Ends sending so that a caller that is still sending sees its answer.
 
         Closing at once would reset the connection, and the answer with it.
         """
@@ -374,7 +374,7 @@ class Connection(BoundedConnection, web.RequestHandler):
         if transport is None or transport.is_closing():
             return
         self._lingering = asyncio.get_running_loop().create_future()
-        # What has arrived already would be kept for as long, and no longer be counted.
+        # Bytes that have arrived already would be kept uncounted meanwhile.
         self._framing.close()
         self._host.buffers.release(self)
         try:
@@ -392,7 +392,7 @@ class Connection(BoundedConnection, web.RequestHandler):
             self._lingering.set_result(None)
 
     def abort(self) -> None:
-        """Resets the connection, so that the caller cannot take what it received for complete."""
+        """Resets the connection, so that the caller cannot take a partial answer for a whole one."""
         if self.transport is not None:
             self._aborted = self._aborted or not self.transport.is_closing()
             self.transport.abort()
@@ -405,11 +405,11 @@ def begin_request(
     writer: AbstractStreamWriter,
     task: "asyncio.Task[None]",
 ) -> web.BaseRequest:
-    """Begins the next request of a connection; aiohttp calls it."""
+    """Begins the next request of a connection; called by aiohttp."""
     cast("Connection", protocol).begin(message, content, writer)
     return web.BaseRequest(message, content, protocol, writer, task, asyncio.get_running_loop())
 
 
 async def serve_request(request: web.BaseRequest) -> web.StreamResponse:
-    """Answers the request that has begun; aiohttp calls it."""
+    """Answers the request that has begun; called by aiohttp."""
     return await cast("Connection", request.protocol).serve()

@@ -1,8 +1,8 @@
-"""Framing of requests: where each begins and ends, so that aiohttp's parser gets one at a time.
+"""Framing of HTTP requests: finds where each begins and ends, so that aiohttp's parser gets one at a time.
 
 aiohttp alone loses the good requests in front of a malformed one in the same segment, refuses methods that it does not
-know, bounds no head as a whole, and does not say that the chunks of a body broke. What it gets is unchanged, but for
-the name of a method that it does not know, blank lines before a head, and a head that is refused.
+know, bounds no head as a whole, and does not report broken chunks of a body. Its input is the caller's, except that
+unknown methods are replaced, blank lines before a head are dropped, and a refused head is made malformed.
 """
 
 import re
@@ -41,11 +41,11 @@ _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[!-~]*)?\r\n")
 _CHUNKED_PIECE_BYTES: Final = 16_384
 
 NO_REQUEST: Final = "UNKNOWN"
-"""Method that aiohttp names where a head makes no request."""
+"""Method that aiohttp gives to a head that it could not parse."""
 
 
 class Part(Enum):
-    """Parts of a connection's input that the next byte may belong to."""
+    """Part of a connection's input that the next byte belongs to."""
 
     HEAD = auto()
     PARSED = auto()
@@ -53,7 +53,7 @@ class Part(Enum):
     BODY = auto()
     CHUNKS = auto()
     DISCARDED = auto()
-    """Whatever follows belongs to no request."""
+    """Further input belongs to no request."""
 
 
 IN_BODY: Final = frozenset({Part.BODY, Part.CHUNKS})
@@ -64,7 +64,7 @@ class BrokenChunksError(Exception):
 
 
 class RequestFraming:
-    """Follows one connection."""
+    """Splits the input of one connection into requests."""
 
     __slots__ = (
         "_at",
@@ -82,15 +82,15 @@ class RequestFraming:
     )
 
     def __init__(self, parse: Callable[[bytes], None]) -> None:
-        """`parse` gives bytes to aiohttp's parser."""
+        """Takes the function that gives bytes to aiohttp's parser."""
         self._parse = parse
         self.part = Part.HEAD
         self.has_rest = False
-        """True while input waits for its turn."""
+        """True while input waits for the request ahead of it to begin."""
         self._rest, self._at = b"", 0
         self._head = b""
         self._begun = False
-        """True once the parser has some of the head."""
+        """True once the parser has a part of the head."""
         self._blank = 0
         self._method = ""
         self._left = 0
@@ -104,18 +104,18 @@ class RequestFraming:
 
     @property
     def keeps_input(self) -> bool:
-        """Returns whether anything has arrived of requests that have not begun."""
+        """Returns whether input is kept of requests that have not begun."""
         return self.part is not Part.DISCARDED and bool(self._head or self._blank or self.has_rest)
 
     @property
     def kept_bytes(self) -> int:
-        """Returns how much input is kept of requests that have not begun; 0 also of blank lines before a head."""
+        """Returns the bytes kept of requests that have not begun, without blank lines before a head."""
         return 0 if self.part is Part.DISCARDED else len(self._rest) - self._at + len(self._head)
 
     def take(self, data: bytes = b"") -> None:
-        """Gives input to the parser, as much as belongs to one request, and keeps the rest.
+        """Gives the parser the input of one request, and keeps the rest.
 
-        Without new input it goes on with the rest: once the request ahead has begun, or after a piece of chunks.
+        Called without `data` to go on with the rest: once the request ahead has begun, or after a piece of chunks.
 
         Raises:
             BrokenChunksError: the body under way cannot be read; nothing that follows is parsed.
@@ -137,7 +137,7 @@ class RequestFraming:
             self._rest, self._at = b"", 0
 
     def begin(self, message: RawRequestMessage) -> str:
-        """Notes that the request ahead begins; returns its method as sent."""
+        """Notes that the request ahead begins; returns the request's method as sent."""
         if message.method in {NO_REQUEST, "CONNECT"}:
             self.close()
             return message.method
@@ -159,7 +159,7 @@ class RequestFraming:
         self._rest, self._at = b"", 0
 
     def malformed(self) -> tuple[str, "CIMultiDict[str]"]:
-        """Returns which bound the head exceeds that the parser refused, if any, and the headers found in it."""
+        """Returns the bound that the refused head exceeds, empty where none, and the headers found in the head."""
         headers = CIMultiDict[str]()
         for name, value in _HEADER_LINE.findall(self._head.partition(_END)[0] + b"\r\n"):
             headers.add(name.decode(), value.decode("utf-8", "surrogateescape"))
@@ -190,7 +190,7 @@ class RequestFraming:
             return
         if end >= 0:
             self.part = Part.PARSED
-        # The parser takes more than is accepted: longer heads, other versions too, and waits for more of HTTP/2.
+        # The parser accepts longer heads and other versions, and waits for more input after HTTP/2's preface.
         size = self._blank + len(self._head)
         accepted = size <= MAX_HEAD_BYTES
         if end >= 0:
@@ -236,7 +236,7 @@ class RequestFraming:
 
 
 class _Chunks:
-    """Follows a body in chunks (RFC 9112, section 7.1)."""
+    """Parser of the chunk lines of a body (RFC 9112, section 7.1)."""
 
     __slots__ = ("_framing_bytes", "_left", "_line", "_read_line", "ended")
 
@@ -251,7 +251,7 @@ class _Chunks:
         """Returns how many of these bytes belong to the body.
 
         Raises:
-            BrokenChunksError: they are not framed as they must be, or a chunk's extension or the trailers are too long.
+            BrokenChunksError: the bytes are not valid chunks, or a chunk's extension or the trailers are too long.
         """
         at = 0
         while at < len(data) and not self.ended:

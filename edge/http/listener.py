@@ -1,6 +1,6 @@
-"""Listening sockets that accept many connections at a time.
+"""Listening sockets that accept many connections in one iteration of the event loop.
 
-The event loop by itself accepts one connection in each of its iterations, so that under load new ones wait for seconds.
+asyncio's own servers accept one connection an iteration, so that under load new connections wait for seconds.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ def listening_sockets(host: str, port: int) -> list[socket.socket]:
             port = listening.getsockname()[1]
             listening.setblocking(False)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            # Accepted sockets inherit it. Otherwise the kernel keeps megabytes for a caller that reads nothing.
+            # Accepted sockets inherit this bound; the default keeps megabytes for a caller that reads nothing.
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
     except OSError:
         _close(sockets)
@@ -49,7 +49,7 @@ def _close(sockets: list[socket.socket]) -> None:
 
 
 class Listener:
-    """Accepts from its creation on, in the running loop, and creates a protocol for every connection."""
+    """Accepts connections from its creation on, in the running loop, and creates a protocol for each."""
 
     def __init__(self, make_protocol: Callable[[], asyncio.Protocol], sockets: list[socket.socket]) -> None:
         self.port: int = sockets[0].getsockname()[1]
@@ -61,7 +61,7 @@ class Listener:
             self._watch(listening)
 
     async def close(self) -> None:
-        """Accepts the connections that are queued already, which the kernel would reset, and closes the sockets."""
+        """Accepts connections already queued, because the kernel would reset them, and closes the sockets."""
         for listening in self._sockets:
             self._loop.remove_reader(listening)
             while self._accept_some(listening):
@@ -81,7 +81,7 @@ class Listener:
             except (BlockingIOError, ConnectionAbortedError):
                 return False
             except OSError as error:
-                # Most likely the process has as many files open as it may.
+                # Most likely the process has reached its limit of open files.
                 _LOG.error("No connection can be accepted: %s", error)
                 self._loop.remove_reader(listening)
                 self._loop.call_later(_PAUSE_SECONDS, self._watch, listening)

@@ -23,8 +23,8 @@ MAX_BODY_BYTES: Final = 1_048_576
 """Longest body of a request, every route (contract 4.3)."""
 
 Outcome = tuple[str, str, str, str, float, str]
-"""Facts that an answer depended on: the route's template, the key's id, the error's code, the run's id, the seconds for
-which it was held, the caller's address; empty where one was not found out."""
+"""Facts for a request's log line: the route's template, the key's id, the error's code, the run's id, the seconds for
+which the call was held, the caller's address; empty where unknown."""
 
 
 class BodyFailure(Enum):
@@ -32,7 +32,7 @@ class BodyFailure(Enum):
 
     TOO_LARGE = auto()
     MALFORMED = auto()
-    """Its framing contradicts the headers."""
+    """The body's framing contradicts the headers."""
     LATE = auto()
     INCOMPLETE = auto()
     """The caller disconnected before the end."""
@@ -46,7 +46,7 @@ class ClientConnection(Protocol):
     on_lost: Callable[[], object] | None
     """Called when the connection ends while a request is being served."""
     on_ended: Callable[[], object] | None
-    """Called when the caller has ended its side while a request is being served; it may read the answer."""
+    """Called when the caller stops sending while a request is being served; the caller may still read the answer."""
     closing: bool
     """True once no further request is served."""
 
@@ -64,16 +64,16 @@ class ClientConnection(Protocol):
 
     @property
     def writing_paused(self) -> bool:
-        """Returns whether the caller reads more slowly than is written; then `drain` waits for it."""
+        """Returns whether the caller reads more slowly than is written; then `drain` waits for the caller."""
 
     def waiting(self, wait_kind: WaitKind) -> AbstractContextManager[None]:
-        """Counts the time inside as the caller's."""
+        """Counts the time inside the context as the caller's."""
 
     def reserve_bytes(self, size: int) -> bool:
         """Counts bytes until the request is served; returns whether they may be kept."""
 
     def stop_parsing(self) -> None:
-        """Drops what still arrives: no further request is served."""
+        """Drops further input: no further request is served."""
 
     def write(self, data: bytes) -> None:
         """Queues bytes; raises ConnectionResetError where the caller has disconnected."""
@@ -82,7 +82,7 @@ class ClientConnection(Protocol):
         """Waits until the caller has read enough; raises as `write`, also where the caller reads too slowly."""
 
     def abort(self) -> None:
-        """Resets the connection, so that the caller cannot take what it received for complete."""
+        """Resets the connection, so that the caller cannot take a partial answer for a whole one."""
 
 
 _REQUEST_ID: Final = istr("X-Request-Id")
@@ -101,7 +101,7 @@ _REFUSED_BODY: Final[Mapping[BodyFailure, str]] = MappingProxyType(
 
 
 def message_of(method: str, target: str, headers: "CIMultiDict[str]") -> RawRequestMessage:
-    """Returns the message of a request without a body, after which its connection ends."""
+    """Returns the message of a request without a body that ends its connection."""
     given = CIMultiDictProxy(headers)
     return RawRequestMessage(
         method=method,
@@ -118,9 +118,9 @@ def message_of(method: str, target: str, headers: "CIMultiDict[str]") -> RawRequ
 
 
 class HttpRequest:
-    """One request.
+    """One HTTP request of a connection.
 
-    `path` and `query` are raw, as sent: nothing in them is decoded, bytes that are no UTF-8 are surrogates.
+    `path` and `query` are raw, as sent: nothing in them is decoded, and bytes that are no UTF-8 are surrogates.
     """
 
     __slots__ = (
@@ -143,13 +143,13 @@ class HttpRequest:
     )
 
     content: StreamReader
-    """Its body, which `read_body` reads; `total_bytes` counts what has arrived."""
+    """The stream of the body, which `read_body` reads; `total_bytes` counts the bytes that have arrived."""
     outcome: Outcome | None
-    """Facts that its answer depended on, for its log line."""
+    """Facts for the request's log line; None until it is answered."""
     before_http_1_1: bool
-    """True where its version is lower than 1.1."""
+    """True where the HTTP version is lower than 1.1."""
     bodiless: bool
-    """True where there is no body, nor a header that says how long it is."""
+    """True where there is neither a body nor a header that gives a body's length."""
     header: Callable[[str], str | None]
     """Returns the first value of a header."""
     header_values: Callable[[str], Sequence[str]]
@@ -200,7 +200,7 @@ class HttpRequest:
             raise self._invalid_body("has a Transfer-Encoding other than chunked")
 
     def check_length(self) -> None:
-        """Refuses a body that is declared too long, also with more digits than the parser can count.
+        """Refuses a body that is declared too long, also by a number longer than the parser reads.
 
         Raises:
             Refusal: `payload_too_large`.
@@ -222,7 +222,7 @@ class HttpRequest:
             raise Refusal("invalid_request", details=[{"name": "body", "reason": "must not have a Content-Encoding"}])
 
     def invite_body(self) -> None:
-        """Sends `100 Continue` to a caller that waits for it before it sends its body."""
+        """Sends `100 Continue` to a caller that expects it before sending the body."""
         if not self.body_pending or self.before_http_1_1 or self.connection.lost:
             return
         if any(value.strip().lower() == "100-continue" for value in self.header_values("Expect")):
@@ -233,7 +233,7 @@ class HttpRequest:
 
         Raises:
             Refusal: `payload_too_large` as soon as the bound is exceeded; `invalid_request` when the body is broken or
-                takes longer than `seconds`; `runtime_unreachable` when no memory may be used for it.
+                takes longer than `seconds`; `runtime_unreachable` when no memory is left for the body.
         """
         content = self.content
         parts: list[bytes] = []
@@ -271,11 +271,11 @@ class HttpRequest:
         return self._body_failure is not None or not self.content.is_eof()
 
     def give_up_body(self) -> None:
-        """Leaves what has still to arrive unread: the connection ends with the answer."""
+        """Leaves the rest of the body unread: the connection ends with the answer."""
         self._body_given_up = self._body_given_up or self.body_pending
 
     def check_end(self) -> None:
-        """Fails the body where its end was not recognized although all of it has arrived."""
+        """Fails a body that has arrived completely although its end was not recognized."""
         if not self.content.is_eof():
             self.fail_body(BodyFailure.MALFORMED)
 

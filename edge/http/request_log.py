@@ -1,4 +1,4 @@
-"""The log line of each request that was answered, or that its caller gave up."""
+"""Writes the log line of each request that was answered, or whose caller disconnected."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,17 +17,17 @@ _Kind = tuple[str, str, int, str]
 
 
 RefusedKey = Callable[[HttpRequest], tuple[str, str]]
-"""Returns the id of the key that refused credentials name, and why they were refused; empty where there is none."""
+"""Returns the id of the key that refused credentials name, and why they were refused; empty for no known key."""
 
 _UNAUTHORIZED: Final = 401
 _UNKNOWN: Final[Outcome] = ("", "", "", "", 0.0, "")
 
 
 class RequestLog:
-    """Writes the lines of one server.
+    """Writes the request lines of one server.
 
-    Lines of JSON are made of parts, because at tens of thousands of requests a second each microsecond counts: one for
-    each method, route, status and reason, which are few.
+    Lines of JSON begin with a cached part for each method, route, status and reason, which are few: at tens of
+    thousands of requests a second each microsecond counts.
     """
 
     def __init__(self, refused_key: RefusedKey | None = None) -> None:
@@ -51,7 +51,7 @@ class RequestLog:
         kind = (request.method, route, status, cut or reason)
         milliseconds = (perf_counter() - request.began) * 1000
         if status == _UNAUTHORIZED and self._refused_key is not None:
-            # Once the answer is handed to the network, which must take as long for any credentials.
+            # Looked up after the answer is sent: the time of an answer must not depend on the credentials.
             write = partial(self._write_refused, self._refused_key, out, request, outcome, kind, (milliseconds, sent))
             asyncio.get_running_loop().call_soon(write)
             return
@@ -94,10 +94,10 @@ class RequestLog:
         sizes: tuple[float, int],
         cause: str = "",
     ) -> None:
-        """Writes a line of any kind, and keeps what the next ones of its kind begin with if that is always the same."""
+        """Writes a line of any kind, and caches the beginning that lines of this kind share."""
         method, route, status, reason = kind = (method_of(kind[0]), kind[1] or OTHER, *kind[2:])
         milliseconds, sent = sizes
-        # Its lines are sampled.
+        # Lines of this kind are sampled.
         checks = self._checks.checks(status) if route == HEALTH else None
         if checks == 0:
             return
@@ -124,7 +124,7 @@ class RequestLog:
 
 
 def _start(out: LogOutput, kind: _Kind) -> str:
-    """Returns what lines of a kind have between their time and their request id; nothing of it needs an escape."""
+    """Returns the part of a kind's lines between time and request id; no character of the part needs an escape."""
     method, route, status, reason = kind
     said = f'"reason":"{reason}",' if reason else ""
     return (

@@ -1,4 +1,4 @@
-"""HTTP answers as bytes: one whose body is at hand, in a single write, and one that is written part by part."""
+"""HTTP answers as bytes: `Answer` with its whole body, in a single write, and `Download`, written part by part."""
 
 import asyncio
 import re
@@ -34,7 +34,7 @@ _CHUNKED: Final = "Transfer-Encoding: chunked\r\n"
 _SMALL_BYTES: Final = 65_536
 _BODILESS: Final = frozenset({204, 304})
 _MEDIA_TYPE: Final = re.compile(r"[!-~][ -~]*")
-# Memory for a zip of 2,000 files, here and in the backend, while it is being downloaded.
+# Memory that the download of a zip of 2,000 files takes, here and in the backend.
 _STATE_BYTES: Final = 2_000_000
 _EXPOSED: Final = (
     "X-Request-Id, Retry-After, Location, Content-Range, Content-Disposition, ETag, Idempotency-Replayed, "
@@ -68,7 +68,7 @@ _date_line: Final = _DateLine()
 
 
 class Answer:
-    """An answer whose whole body is at hand.
+    """An answer whose whole body is known.
 
     `headers` come in addition to those that every answer carries (contract 6.1).
     """
@@ -83,15 +83,15 @@ class Answer:
         self.media_type = media_type
         self.headers = headers
         self.lines = ""
-        """Further header lines as they are sent, each with its end."""
+        """Further header lines, each with its line end."""
         self.keep_alive = True
         self.whole = False
-        """True once all of it was written although sending it goes on, as while a download's stream ends."""
+        """True once the whole answer was written, even if `send` still runs, as while a download's stream ends."""
 
     def head(self, request: HttpRequest, length: int | None) -> bytes:
         """Returns the status line and every header, and decides whether the connection is kept.
 
-        A body without a length is chunked, or to a caller that does not know that, ends with the connection.
+        A body without a length is chunked; to an HTTP/1.0 caller it ends with the connection.
         """
         self.keep_alive = self.keep_alive and request.keep_alive
         if length is None:
@@ -115,7 +115,7 @@ class Answer:
         return text.encode("utf-8", "surrogateescape")
 
     def write_part(self, request: HttpRequest, data: bytes) -> None:
-        """Writes a part of a body without a length, whose end is a part of no bytes; see `head`.
+        """Writes a part of a body without a length; an empty part ends the body. See `head`.
 
         Raises:
             ConnectionResetError: the caller has disconnected.
@@ -173,7 +173,7 @@ async def open_download(messages: Messages) -> Answer:
 
 
 class Download(Answer):
-    """Forwards the bytes as fast as the caller reads them."""
+    """A download, forwarded as fast as the caller reads."""
 
     __slots__ = ("_length", "_messages")
 
@@ -195,7 +195,7 @@ class Download(Answer):
             return
         task = asyncio.current_task()
         assert task is not None
-        # When the caller disconnects, the task is cancelled wherever it waits, and with it the backend's stream.
+        # When the caller disconnects, the task is cancelled wherever it waits, and the backend's stream with it.
         connection.on_lost = task.cancel
         try:
             async with aclosing(self._messages):
@@ -246,7 +246,7 @@ def _attachment(header: DownloadHeader) -> Iterator[tuple[str, str]]:
 
 
 class _Answered(web.StreamResponse):
-    """Tells aiohttp that a request has its answer, and whether the connection is kept."""
+    """Response by which aiohttp learns that a request is answered, and whether the connection is kept."""
 
     def __init__(self, *, kept: bool) -> None:
         super().__init__()
@@ -270,7 +270,7 @@ CLOSED: Final = _Answered(kept=False)
 
 
 class MalformedAnswer(_Answered):
-    """Answers what the parser could make no request of, by `serve`."""
+    """Response to a head that the parser refused; `serve` answers it."""
 
     def __init__(self, serve: Callable[[], Awaitable[object]]) -> None:
         super().__init__(kept=False)

@@ -1,4 +1,4 @@
-"""The API's HTTP server: aiohttp's, its connections and their bounds."""
+"""HTTP server of the API: aiohttp's server with bounds on connections, bytes and waits."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """Bounds of one server: connections, bytes of requests and answers under way, and seconds."""
+    """Limits of one server: connections, bytes of requests and answers under way, and seconds."""
 
     connections: int
     buffer_bytes: int
@@ -66,12 +66,12 @@ class HttpServer(web.Server):
         return Connection(self, self)
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
-        """Forgets a connection; aiohttp calls it."""
+        """Forgets a connection; called by aiohttp."""
         super().connection_lost(handler, exc)
         self.limiter.leave(cast("Connection", handler))
 
     def measured(self) -> list[Family]:
-        """Returns how many connections and bytes there are; from any thread."""
+        """Returns the numbers of connections and kept bytes; callable from any thread."""
         in_flight = sum(connection.busy for connection in self.callers)
         return [
             metrics.IN_FLIGHT.with_value(in_flight),
@@ -101,9 +101,9 @@ class HttpServer(web.Server):
         await self._end_all()
 
     async def _drain(self) -> None:
-        """Waits for every request under way, and a moment for those of callers who are connected.
+        """Waits for every request under way, and a moment for further requests of connected callers.
 
-        A request on a connection that is being closed would be lost; the answer to it tells the caller to leave.
+        A request on a connection that is being closed would be lost; its answer tells the caller to reconnect.
         """
         until = self._loop_time() + _LAST_REQUEST_SECONDS
         under_way = True

@@ -14,7 +14,7 @@ _MESSAGE_FIELDS, _NESTED_MESSAGES, _NESTED_ENUMS = 2, 3, 4
 _ENUM_VALUES, _SERVICE_METHODS = 2, 2
 
 _Path = tuple[int, ...]
-# Remarks for those who maintain the protos.
+# References to the contract are for maintainers of the protos.
 _REFERENCE: Final = re.compile(r"\s*\(contract [0-9][^)]*\)")
 
 
@@ -22,7 +22,7 @@ _REFERENCE: Final = re.compile(r"\s*\(contract [0-9][^)]*\)")
 def comments() -> Mapping[str, str]:
     """Returns the comment of every message, field, enum, enum value, service and method by its full name.
 
-    An enum value's name is the enum's and its own. References to the documents the protos follow are left out.
+    The full name of an enum value contains that of its enum. References to the contract are left out.
     """
     data = resources.files("workflow_api.v1").joinpath("descriptors.binpb").read_bytes()
     return {

@@ -1,4 +1,4 @@
-"""The API reference as one HTML page, made from the OpenAPI description; it needs no script and loads nothing."""
+"""The API reference as one HTML page without scripts or external files, made from the OpenAPI description."""
 
 import base64
 import hashlib
@@ -192,7 +192,7 @@ def _curl(base: str, verb: str, path: str, operation: Json, parameters: Iterable
 
 
 def _type(schema: Json, *, required: bool | None = None) -> str:
-    """Says in words what a schema allows; `required` adds whether it must be given."""
+    """Returns in words what a schema allows; with `required` also whether the value must be given."""
     text = _kind(schema)
     notes = [*_bounds(schema)]
     if required is not None:
@@ -255,7 +255,7 @@ def _breakable(path: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Returns paragraphs and lists; the descriptions hold no other Markdown than these and code."""
+    """Returns Markdown as HTML; descriptions use only paragraphs, lists and code."""
     blocks = []
     for block in text.split("\n\n"):
         lines = block.splitlines()

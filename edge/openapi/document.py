@@ -93,9 +93,9 @@ def _document(app_domain: str) -> dict[str, Any]:
 
 
 def _headers() -> dict[str, Any]:
-    """Returns the headers of answers; those that not every answer of a status has are there a second time for it."""
+    """Returns the headers of answers; headers of only some answers of a status have a second, optional component."""
     described = {name: {"description": text, "schema": schema} for name, (text, schema) in _HEADERS.items()}
-    # Of the 409s, only those that pass by themselves say when to try again.
+    # Among the 409 answers, only temporary conflicts say when to try again.
     optional = {f"{name}{OPTIONAL}": described[name] for name in (*RATE_LIMIT_HEADERS, "X-Accel-Buffering")}
     del described["X-Accel-Buffering"]
     return {name: {**header, "required": name != "Retry-After"} for name, header in described.items()} | {
@@ -104,7 +104,7 @@ def _headers() -> dict[str, Any]:
 
 
 def _servers(app_domain: str) -> list[dict[str, Any]]:
-    """Returns where the API is served: on the deployment's domain, or where there is none beside this document."""
+    """Returns the API's servers: the deployment's domain, or without a domain the host of this document."""
     served = BASE if app_domain == NO_DOMAIN else f"https://{app_domain}{BASE}"
     return [
         {"url": served, "description": "The address that is served."},

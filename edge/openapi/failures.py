@@ -16,7 +16,7 @@ from workflow_api.v1.options_pb2 import ACCESS_PUBLIC
 
 REQUEST_ID_EXAMPLE: Final = "req_01k5xg3v8m2r7d9w4h6t1c0bqz"
 
-# What the edge may answer on any route, before or instead of the RPC.
+# Codes that the edge may answer on any route, before or instead of the RPC.
 _ALWAYS: Final = ("invalid_request", "method_not_allowed", "payload_too_large", "internal")
 _WITH_KEY: Final = (
     "unauthorized",
@@ -30,13 +30,13 @@ _WITH_KEY: Final = (
 EVERYWHERE: Final = ("X-Request-Id", "Cache-Control", "X-Content-Type-Options")
 """Headers of every answer."""
 RATE_LIMIT_HEADERS: Final = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
-"""On every answer to a call with a valid key."""
+"""Headers of every answer to a call with a valid key."""
 OPTIONAL: Final = "Optional"
-"""Suffix of the components that describe a header which not every answer of the status carries."""
+"""Suffix of the components of headers that only some answers of a status have."""
 
 # Answers that are also given before the key is known. With a key, a 401 or 503 ends a call that waits.
 _WITHOUT_KEY: Final = frozenset({400, 401, 413, 500, 502, 503})
-# Codes that say when to try again, beside those whose rule names the seconds.
+# Codes with `Retry-After`, in addition to codes whose rule names the seconds.
 _RETRIED: Final = frozenset({"idempotency_conflict", "rate_limited", "quota_exceeded"})
 _EXAMPLE: Final = re.compile(r"\s*Example: (?P<text>.*)\.?$")
 _DETAILS: Final = re.compile(r"details (?P<json>[\[{].*[\]}])")
@@ -65,7 +65,7 @@ def _rate_limit(status: int) -> dict[str, Schema]:
 
 
 def meaning(code: str) -> str:
-    """Returns what a code means, for a person."""
+    """Returns the meaning of an error code, for people."""
     return _EXAMPLE.sub("", _comment(code))
 
 

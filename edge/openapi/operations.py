@@ -1,4 +1,4 @@
-"""One operation per route: its parameters, its body, its answers, and links from these to further calls."""
+"""OpenAPI operation of each route: parameters, body, answers, and links from answers to further calls."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ _CONDITIONS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         },
     }
 )
-# Beside the page, for `Accept: text/event-stream`.
+# Answers to `Accept: text/event-stream`, in addition to the page.
 _STREAMS: Final = MappingProxyType(
     {
         "ListRunEvents": {
@@ -50,7 +50,7 @@ _STREAMS: Final = MappingProxyType(
         }
     }
 )
-# Generators know it as bytes; the answer itself has the type of the zip, or of the output.
+# Client generators read this type as bytes; the answer itself has the type of the zip, or of the output.
 _OCTET_STREAM: Final = "application/octet-stream"
 _FILE_HEADERS: Final = ("Content-Disposition", "Content-Length", "ETag", "Accept-Ranges")
 _FILES: Final = MappingProxyType(
@@ -61,7 +61,7 @@ _FILES: Final = MappingProxyType(
 )
 
 _NEXT_PAGE: Final = {"cursor": "next_cursor", "after_seq": "next_after_seq", "segment": "segment_id"}
-"""Query parameters that go on where an answer ended, with the field of the answer that they take."""
+"""Query parameters for the next page, with the answer's field that each takes its value from."""
 
 
 def operation(
@@ -204,12 +204,12 @@ def _success(
 
 
 def operation_id(route: Route) -> str:
-    """Returns the name of a route's operation."""
+    """Returns the `operationId` of a route."""
     return route.descriptor.name[0].lower() + route.descriptor.name[1:]
 
 
 def links(route: Route, routes: Sequence[Route]) -> dict[str, Any]:
-    """Returns the links of a route's success by name; none if no other call asks for anything in the answer."""
+    """Returns the links of a route's success by name; empty if no other route takes a value from the answer."""
     answered = _answered(route.descriptor.output_type)
     asked = {name: f"$request.path.{name}" for name in route.path_names}
     found: dict[str, Any] = {}
@@ -229,7 +229,7 @@ def links(route: Route, routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def _answered(message: Descriptor) -> dict[str, str]:
-    """The fields of an answer, or of the first of its items, as runtime expressions."""
+    """Returns the fields of an answer, or of its first item, as runtime expressions."""
     answered: dict[str, str] = {}
     for field, rules in public_fields(message):
         if rules.inline:

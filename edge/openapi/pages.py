@@ -1,4 +1,4 @@
-"""Pages outside of the API's base path: the OpenAPI description, and the reference page made from it."""
+"""Pages outside of the API's base path: the OpenAPI description and the API reference."""
 
 from functools import cached_property
 from typing import Final
@@ -11,7 +11,7 @@ _METHODS: Final = frozenset({"GET", "HEAD"})
 
 
 class Pages:
-    """The public pages; each is made when it is first asked for."""
+    """The public pages; each is made at its first request."""
 
     def __init__(self, app_domain: str) -> None:
         self._app_domain = app_domain

@@ -1,4 +1,4 @@
-"""An example of every JSON answer, made by the codec itself from a message with likely values."""
+"""Examples of all JSON answers, made by the response codec from messages with likely values."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from workflow_api.v1.pii_policy_pb2 import PiiMode, PiiStage
 _AT_MS: Final = 1_790_244_930_123  # 2026-09-24T10:15:30.123+00:00
 _DURATION_MS: Final = 8_421
 
-# Values by the field's full name without the package, else by its name; what has none stays unset.
+# Values by the field's full name without the package, else by its name; other fields stay unset.
 _VALUES: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "api_version": API_VERSION,
@@ -117,16 +117,16 @@ BODIES: Final[Mapping[str, Any]] = MappingProxyType(
         "EraseRunData": {"reason": "Request of the person concerned."},
     }
 )
-"""An example of a body, by RPC."""
+"""Example of a request body, by RPC."""
 
 
 def example_of(field: str) -> Any:
-    """Returns an example of a field, which has the same meaning wherever it stands."""
+    """Returns the example value of fields with this name, in whatever message."""
     return _VALUES[field]
 
 
 def sample(message: Descriptor, codec: ResponseCodec) -> Any:
-    """Returns an example of what the codec makes of a message of this type."""
+    """Returns an example of the codec's JSON for a message type."""
     return orjson.loads(codec.encode(_filled(message)))
 
 

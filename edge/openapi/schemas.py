@@ -1,4 +1,4 @@
-"""JSON Schemas of the messages: of answers as the codecs give them, of requests with the bounds that codecs hold."""
+"""JSON Schemas of messages: answers as the codecs write them, requests with the bounds that the codecs enforce."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -39,7 +39,7 @@ PLAIN: Final[Mapping[int, Schema]] = MappingProxyType(
         FieldDescriptor.CPPTYPE_INT64: {"type": "integer", "format": "int64"},
     }
 )
-"""Schemas by the C++ type of a field."""
+"""Schemas of scalar fields by their protobuf `cpp_type`."""
 
 _JSON_TYPES: Final[Mapping[str, Descriptor]] = MappingProxyType(
     {
@@ -56,7 +56,7 @@ class ResponseSchemas:
         self.components: dict[str, Schema] = {}
 
     def reference(self, message: Descriptor) -> Schema:
-        """Returns a reference to the schema of a message, which becomes a component with all it holds."""
+        """Returns a reference to a message's schema, and adds components for the message and its fields' messages."""
         shown = list(public_fields(message))
         if len(shown) == 1 and shown[0][1].inline:
             return self.reference(message_of(shown[0][0]))
@@ -78,7 +78,7 @@ class ResponseSchemas:
         }
 
     def _union(self, message: Descriptor, field: FieldDescriptor, rules: FieldRules) -> Schema:
-        """Returns one component for each type of a message's tagged field, and the schema that one of them fits."""
+        """Returns the `oneOf` of a message with a tagged field, and adds a component for each tag."""
         mapping: dict[str, str] = {}
         for member in json_type(rules).fields:
             tag = rules_of(member).tag
@@ -142,22 +142,22 @@ class ResponseSchemas:
 
 
 def json_type(rules: FieldRules) -> Descriptor:
-    """Returns the message whose JSON a field holds."""
+    """Returns the type of the message whose JSON a text field holds."""
     return _JSON_TYPES[rules.json_type]
 
 
 def any_json(kind: str) -> Schema:
-    """Returns the schema of JSON of one kind, `object` or `array`, or of any where the kind is empty."""
+    """Returns the schema of any JSON of a kind, `object` or `array`; an empty kind allows all JSON."""
     if kind == "object":
         return dict(ANY_OBJECT)
     return {"type": "array", "items": {}} if kind == "array" else {}
 
 
 def array(items: Schema, rules: FieldRules) -> Schema:
-    """Returns the schema of a repeated field, which may be a text instead where its rules name one."""
+    """Returns the schema of a repeated field, or of the text that its rules allow instead."""
     schema = {"type": "array", "items": items}
     if rules.or_text:
-        # In this order: openapi-python-client tries nothing after a constant that does not fit.
+        # The array comes first: openapi-python-client tries nothing after a constant that does not fit.
         return {"anyOf": [schema, {"type": "string", "const": rules.or_text}]}
     return schema
 
@@ -168,7 +168,7 @@ def one_of(field: FieldDescriptor) -> Schema:
 
 
 def or_null(schema: Schema) -> Schema:
-    """Returns a schema that allows null beside what it allowed."""
+    """Returns a schema extended to allow null."""
     null = {"type": "null"}
     if "anyOf" in schema:
         return {**schema, "anyOf": [*schema["anyOf"], null]}
@@ -178,7 +178,7 @@ def or_null(schema: Schema) -> Schema:
 
 
 def described(field: FieldDescriptor) -> str:
-    """Returns what a field is, and what each value of an enum means, as Markdown."""
+    """Returns the description of a field, with the meaning of each enum value, as Markdown."""
     text = comments()[field.full_name]
     if field.cpp_type != FieldDescriptor.CPPTYPE_ENUM:
         return text

@@ -1,4 +1,4 @@
-"""The webhooks of the description: the messages that the service sends to receivers (docs/webhooks.md)."""
+"""OpenAPI webhooks: the messages that the service sends to receivers (docs/webhooks.md)."""
 
 from typing import Any, Final
 

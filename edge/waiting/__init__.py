@@ -1,1 +1,1 @@
-"""Holds answers until something new is there, and streams events as they come."""
+"""Long polls, whose answers are held until the run changes, and streams of events."""

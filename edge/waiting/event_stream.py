@@ -1,4 +1,4 @@
-"""The events of a run as server-sent events (contract 17.15 to 17.18)."""
+"""Streams the events of a run as server-sent events (contract 17.15 to 17.18)."""
 
 import asyncio
 import re
@@ -23,13 +23,13 @@ MEDIA_TYPE: Final = "text/event-stream"
 ReadPage = Callable[[ListRunEventsRequest], Awaitable[ListRunEventsResponse]]
 
 COMMENT_SECONDS: Final = 15.0
-"""Seconds for which a stream is quiet before it sends a comment."""
-# How often a stream reads although no change was announced, in comments.
+"""Seconds of silence after which a stream sends a comment."""
+# Comments after which a stream reads although no change was announced.
 _COMMENTS_A_READ: Final = 2
-# Events may have 64 KB each: what a slow reader has not taken yet is no more than one page.
+# Events may have 64 KB each; a slow reader keeps one page in memory.
 _PAGE_EVENTS: Final = 20
 _COMMENT: Final = b": waiting\n\n"
-# How soon a caller comes back after an edge that stopped.
+# Milliseconds after which a client reconnects when its edge stopped.
 _RETRY: Final = b"retry: 1000\n\n"
 _POSITION: Final = re.compile(r"([A-Za-z0-9_-]{1,128}):([0-9]{1,18})")
 _STATUSES: Final = spellings(RunStatus.DESCRIPTOR)
@@ -49,7 +49,7 @@ def wants_stream(request: HttpRequest) -> bool:
 
 
 def take_position(request: HttpRequest, message: ListRunEventsRequest) -> None:
-    """Sets where the stream begins: after `Last-Event-ID`, else where the query says.
+    """Sets the start of the stream: after `Last-Event-ID`, else as the query says.
 
     Raises:
         Refusal: `invalid_request`, of a `Last-Event-ID` that no event has.
@@ -69,7 +69,7 @@ def take_position(request: HttpRequest, message: ListRunEventsRequest) -> None:
 
 
 class EventStream(Answer):
-    """Sends events page by page, the next one when the caller has read the one before."""
+    """Answer that sends events page by page, each page once the caller has read the one before."""
 
     __slots__ = ("_at", "_blocked", "_first", "_follower", "_poll", "_quiet_until", "_read")
 
@@ -81,7 +81,7 @@ class EventStream(Answer):
         follower: RunChangesFollower,
         poll: LongPoll | None,
     ) -> None:
-        """Takes the first page, which was read at `at`; without a poll it sends what there is, and ends."""
+        """Takes the first page, which was read at `at`; without a poll the stream ends after the present events."""
         super().__init__(200, media_type=MEDIA_TYPE, headers=[("X-Accel-Buffering", "no")])
         self._at = at
         self._first: ListRunEventsResponse | None = first
@@ -92,7 +92,7 @@ class EventStream(Answer):
         self._quiet_until = 0.0
 
     async def send(self, request: HttpRequest) -> None:
-        """Writes events until the run's end, the edge's stop, or the end of what the key may do."""
+        """Writes events until the run ends, the edge stops, or the key loses access."""
         connection = request.connection
         loop = asyncio.get_running_loop()
 
@@ -104,7 +104,7 @@ class EventStream(Answer):
             self._blocked = False
 
         if self._poll is not None:
-            # A caller that does not read does not see a clean end either.
+            # A caller that does not read gets no clean end either.
             self._poll.on_refused = lambda: connection.abort() if self._blocked else None
         try:
             connection.write(self.head(request, None))
@@ -136,7 +136,7 @@ class EventStream(Answer):
                 return
 
     def _go_on(self, page: ListRunEventsResponse) -> bool:
-        """Moves past a page; returns whether there is more to read now."""
+        """Moves the position past a page; returns whether more can be read now."""
         at = self._at
         if page.segment_id:
             at.segment, at.after_seq = page.segment_id, page.next_after_seq
@@ -149,7 +149,7 @@ class EventStream(Answer):
         return bool(following)
 
     async def _next_page(self, write: Callable[[bytes], Awaitable[None]]) -> ListRunEventsResponse | None:
-        """Returns the next page; None where there will be none, as of a run whose data was erased."""
+        """Returns the next page; None where no page will follow, as after the erasure of the run's data."""
         poll = self._poll
         if self._first is not None:
             page, self._first = self._first, None
@@ -162,7 +162,7 @@ class EventStream(Answer):
                     return None
 
     async def _wait(self, poll: LongPoll, write: Callable[[bytes], Awaitable[None]], *, behind: bool = False) -> bool:
-        """Returns True when there may be something to read, and False when the stream is to end.
+        """Returns True when there may be events to read, and False when the stream must end.
 
         A stream that is `behind`, because its last read failed, reads again soon.
         """
@@ -184,7 +184,7 @@ class EventStream(Answer):
 async def open_event_stream(
     call: Call, at: ListRunEventsRequest, read: ReadPage, follower: RunChangesFollower
 ) -> Answer:
-    """Returns the answer that streams the events of a run from where the caller asks.
+    """Returns the answer that streams the events of a run from the caller's position.
 
     Raises:
         Refusal: as `take_position`, and as the first read does.
@@ -200,7 +200,7 @@ async def open_event_stream(
 
 
 async def first_page(at: ListRunEventsRequest, read: ReadPage) -> ListRunEventsResponse:
-    """Returns the page at a place, that of the run's first segment where it names none; raises as `read`."""
+    """Returns the page at a position, by default of the run's first segment; raises as `read`."""
     from_start = not at.segment and not at.HasField("after_seq")
     page = await read(at)
     if from_start and page.segments and page.segments[0].segment_id != page.segment_id:

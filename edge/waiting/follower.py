@@ -1,4 +1,4 @@
-"""Follows changed runs over one stream for all held calls, and compares them in case an announcement was lost."""
+"""Follows changed runs over one stream for all held calls, and polls them in case an announcement was lost."""
 
 import asyncio
 import logging
@@ -23,10 +23,10 @@ _METADATA: Final = ((ACTOR, "edge"),)
 
 _WATCH: Final = "/workflow_api.v1.EdgeService/WatchRunChanges"
 _FIRST_DELAY: Final = 0.1
-# A stream that is silent for longer may belong to a backend that hangs; it is followed on, but nothing is shared.
+# A longer silence may mean a hanging backend: the stream is still followed, but reads are not shared.
 _HEARTBEAT_SECONDS: Final = 1.0
 _CURRENT_SECONDS: Final = 2.0
-# After so many, another backend is followed.
+# Silent heartbeats after which another backend is followed.
 _SILENT_HEARTBEATS: Final = 4
 # The stream is kept a while for the next call: opening one costs more than following it.
 _IDLE_SECONDS: Final = 60.0
@@ -36,7 +36,7 @@ PAUSE_SECONDS: Final = 1.0
 """Pause between two comparisons."""
 
 _ANSWER_SECONDS: Final = 2.0
-# A backend that has no answer is left alone: what is not compared is read again.
+# Pause after a failed comparison; runs that were not compared are read again.
 _FAILED_SECONDS: Final = 30.0
 _RUNS_AT_ONCE: Final = 100
 
@@ -44,14 +44,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class RunChangesFollower:
-    """Keeps the stream open while calls are held."""
+    """Keeps the stream of changed runs open while calls are held."""
 
     def __init__(self, channel: Channel, settings: EdgeSettings, clock: Callable[[], int]) -> None:
         self.long_polls = LongPolls(settings, clock, self._want)
         self.following = False
-        """True while every change wakes its held calls; otherwise they must poll."""
+        """True while every change wakes the run's held calls; otherwise held calls must poll."""
         self.latest_runs = LatestRuns(monotonic)
-        """Runs that were read while it follows."""
+        """Runs that were read while changes are followed."""
         self._heard_at = 0.0
         self._channel = channel
         self._settings = settings
@@ -63,7 +63,7 @@ class RunChangesFollower:
 
     @property
     def current(self) -> bool:
-        """Returns whether `latest_runs` has forgotten what changed until just now."""
+        """Returns whether `latest_runs` has dropped every run that changed up to now."""
         return self.following and monotonic() - self._heard_at < _CURRENT_SECONDS
 
     async def stop(self) -> None:
@@ -95,11 +95,11 @@ class RunChangesFollower:
                 continue
             await asyncio.sleep(delay)
             if delay > _FIRST_DELAY:
-                # It is not back at once: held calls begin to poll.
+                # The stream did not reopen at once: held calls begin to poll.
                 self.long_polls.any_changed()
 
     async def _follow(self) -> None:
-        """Returns once nobody has waited for a while, or the stream has ended."""
+        """Follows one stream; returns once no call has been held for a while, or the stream has ended."""
         loop = asyncio.get_running_loop()
         heartbeat = min(self._settings.mirror_heartbeat_seconds, _HEARTBEAT_SECONDS)
         duration = Duration()
@@ -129,7 +129,7 @@ class RunChangesFollower:
 
 
 async def keep_current(channel: Channel, runs: LatestRuns, long_polls: LongPolls, current: Callable[[], bool]) -> None:
-    """Goes on forever; compares only while `current` says that changes are followed."""
+    """Compares kept runs with the backend until cancelled; only while `current` says that changes are followed."""
     not_before = 0.0
     comparing = RepeatedCall(_LOG, "Runs were not compared", "Runs are compared again", logging.INFO)
     while True:
@@ -140,7 +140,7 @@ async def keep_current(channel: Channel, runs: LatestRuns, long_polls: LongPolls
         try:
             await _compare(channel, runs, long_polls, due)
             comparing.succeeded()
-        except Exception as error:  # noqa: BLE001 - one failure does not end the comparing
+        except Exception as error:  # noqa: BLE001 - one failure does not end the comparison
             comparing.failed(error)
             not_before = monotonic() + _FAILED_SECONDS
 

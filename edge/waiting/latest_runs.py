@@ -1,8 +1,7 @@
-"""Runs as they were read last, so that callers that wait for the same run, again and again, share reads.
+"""Cache of runs as they were read last, so that callers that wait for one run share reads.
 
-Five thousand callers that wait ask again 167 times a second. A caller that comes back finds what it was answered,
-because runs that are waited for are kept, and all of them compared with the backend every few seconds: to compare 590
-runs a second costs less than those 167 reads (`python -m benchmarks.waiting`).
+Five thousand callers that wait ask again 167 times a second. Their runs are kept here and compared with the backend
+every few seconds, because comparing 590 runs a second costs less than 167 reads (`python -m benchmarks.waiting`).
 """
 
 from collections import OrderedDict, defaultdict
@@ -12,14 +11,14 @@ from typing import Final
 from workflow_api.v1.runs_pb2 import Run
 
 SECONDS: Final = 10.0
-"""Seconds for which a run is current: the announcement of its change is lost with a process that is killed then."""
+"""Seconds for which a kept run is current: the announcement of a change is lost if its process is killed."""
 
 DUE_SECONDS: Final = 7.0
 """Age from which a kept run is compared with the backend's."""
 
 _MOST_BYTES: Final = 16_000_000
 _MOST_BYTES_OF_RUN: Final = 16_384
-# What a message costs besides its fields.
+# Bytes of a message besides its fields.
 _BYTES_MORE: Final = 1_024
 
 
@@ -37,13 +36,13 @@ class Reading:
 
 
 class LatestRuns:
-    """Runs by id and by the key that read them. For one event loop, while it receives every change."""
+    """Cache of runs by id and reading key, valid while every change is received; for one event loop."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Takes a monotonic clock in seconds."""
         self._clock = clock
         self._of_run: dict[str, dict[str, Reading]] = defaultdict(dict)
-        # Those first that were compared with the backend, or read, the longest ago.
+        # Ordered by the time of the last read or comparison, oldest first.
         self._readings: OrderedDict[Reading, None] = OrderedDict()
         self._bytes = 0
 
@@ -54,7 +53,7 @@ class LatestRuns:
         return reading.run if reading is not None and self._clock() - reading.current_at < SECONDS else None
 
     def begin(self, key_id: str, run_id: str) -> Reading:
-        """Returns what `end` takes once the run has been read."""
+        """Returns the reading to pass to `end` once the run has been read."""
         reading = Reading(key_id, run_id, self._clock())
         self._forget(self._of_run.get(run_id, {}).get(key_id))
         self._of_run[run_id][key_id] = reading
@@ -62,7 +61,7 @@ class LatestRuns:
         return reading
 
     def end(self, reading: Reading, run: Run) -> None:
-        """Keeps what was read."""
+        """Keeps the run that was read."""
         size = _BYTES_MORE + run.ByteSize()
         if size > _MOST_BYTES_OF_RUN or reading not in self._readings:
             return
@@ -72,7 +71,7 @@ class LatestRuns:
             self._forget(next(iter(self._readings)))
 
     def due(self, held: Callable[[str], bool]) -> list[Reading]:
-        """Returns what is to be compared with the backend soon, of runs that are `held`; forgets others of that age."""
+        """Returns readings of `held` runs that are due for comparison; forgets other readings of that age."""
         found = []
         until = self._clock() - DUE_SECONDS
         for reading in self._readings:
@@ -85,14 +84,14 @@ class LatestRuns:
         return kept
 
     def confirm(self, readings: Iterable[Reading], asked_at: float) -> None:
-        """Counts runs as current that had not changed when the backend was asked."""
+        """Marks unchanged runs as current at `asked_at`, the time of the comparison."""
         for reading in readings:
             if reading in self._readings:
                 reading.current_at = asked_at
                 self._readings.move_to_end(reading)
 
     def changed(self, run_ids: Iterable[str]) -> None:
-        """Forgets runs that changed, also those that are just being read."""
+        """Forgets runs that changed, including runs being read."""
         for run_id in run_ids:
             for reading in tuple(self._of_run.get(run_id, {}).values()):
                 self._forget(reading)

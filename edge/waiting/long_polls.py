@@ -1,4 +1,4 @@
-"""Long polls of this edge: by run, so that a change wakes them, and by key, so that a key's end ends them."""
+"""Long polls of this edge: by run, to wake them at a change, and by key, to end them with their key."""
 
 import asyncio
 import logging
@@ -14,14 +14,14 @@ from edge.admission.keyring import Key
 from edge.settings import EdgeSettings
 
 _CHECK_SECONDS: Final = 1.0
-# The rest is left to callers that are not held.
+# The other connections are left to calls that are not held.
 _SHARE_OF_CONNECTIONS: Final = 0.8
 
 _LOG = logging.getLogger(__name__)
 
 
 class LongPoll:
-    """One held call, from before its first read on, so that no change after it is missed."""
+    """One held call; opened before its first read, so that no later change is missed."""
 
     __slots__ = ("_long_polls", "_waiter", "_woken", "call", "ended", "lost", "on_refused", "refusal", "run_id")
 
@@ -31,9 +31,9 @@ class LongPoll:
         self.ended = False
         """True once the edge is about to stop."""
         self.lost = False
-        """The caller has gone, or sends no more."""
+        """True once the caller has disconnected, or sends no more."""
         self.refusal: Refusal | None = None
-        """Why the key may not call any more."""
+        """The refusal of a key that lost access."""
         self.on_refused: Callable[[], None] | None = None
         self._long_polls = long_polls
         self._woken = False
@@ -47,7 +47,7 @@ class LongPoll:
 
     @property
     def over(self) -> bool:
-        """Returns whether there is nothing to wait for any more, whatever comes."""
+        """Returns whether the wait has ended for good: by the edge, the caller or a refusal."""
         return self.ended or self.lost or self.refusal is not None
 
     @property
@@ -56,7 +56,7 @@ class LongPoll:
         return self._waiter is not None and not self._waiter.done()
 
     def wake(self) -> None:
-        """Ends the wait, or the next one."""
+        """Ends the present wait, or else the next."""
         self._woken = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
@@ -66,7 +66,7 @@ class LongPoll:
         if not self._woken and seconds > 0:
             loop = asyncio.get_running_loop()
             waiter = self._waiter = loop.create_future()
-            # Not the loop's clock, which stands still within a round of the loop.
+            # The loop's clock stands still within an iteration of the loop.
             began = perf_counter()
             timer = loop.call_later(seconds, _settle, waiter)
             try:
@@ -79,12 +79,12 @@ class LongPoll:
         return woken
 
     def caller_disconnected(self) -> None:
-        """Ends the wait of a caller that has gone."""
+        """Ends the wait of a caller that has disconnected."""
         self.lost = True
         self.wake()
 
     def refuse(self, refusal: Refusal) -> None:
-        """Ends the wait of a caller that may not call any more."""
+        """Ends the wait of a caller whose key lost access."""
         self.refusal = refusal
         self.wake()
         if self.on_refused is not None:
@@ -101,7 +101,7 @@ class LongPolls:
     """All held calls of one edge."""
 
     def __init__(self, settings: EdgeSettings, clock: Callable[[], int], wanted: Callable[[], None]) -> None:
-        """Takes what is to be called when the first call is held."""
+        """Takes the settings, the time in milliseconds, and `wanted`, called when the first call is held."""
         self._most_of_key = settings.held_per_key
         self._most = int(settings.connections * _SHARE_OF_CONNECTIONS)
         self._clock = clock
@@ -114,7 +114,7 @@ class LongPolls:
         self.ended = False
 
     def open(self, call: Call, run_id: str) -> LongPoll | None:
-        """Holds a call; None where it must be answered at once."""
+        """Holds a call; returns None where it must be answered at once."""
         of_key = self._of_key.get(call.key_id, ())
         if self.ended or len(of_key) >= self._most_of_key or self.count >= self._most:
             return None
@@ -123,10 +123,10 @@ class LongPolls:
         self._of_key[call.key_id].add(poll)
         self.count += 1
         connection = call.request.connection
-        # One that sends no more most likely has gone: it is answered with what there is.
+        # A caller that sends no more has most likely disconnected: answered at once.
         connection.on_lost = connection.on_ended = poll.caller_disconnected
         if connection.lost or connection.ended:
-            # It disconnected during the checks, which is reported only once.
+            # The caller disconnected during the checks, which is reported only once.
             poll.caller_disconnected()
         if self.count == 1:
             self._wanted()
@@ -135,7 +135,7 @@ class LongPolls:
         return poll
 
     def remove(self, poll: LongPoll) -> None:
-        """Forgets a call that is not held any more."""
+        """Forgets a call that is no longer held."""
         of_run = self._of_run.get(poll.run_id, set())
         if poll not in of_run:
             return
@@ -161,7 +161,7 @@ class LongPolls:
             poll.wake()
 
     async def end(self) -> None:
-        """Answers all held calls now, and holds none any more."""
+        """Answers all held calls now, and holds no further calls."""
         self.ended = True
         for poll in self.all():
             poll.ended = True
@@ -186,14 +186,14 @@ class LongPolls:
 
 
 def _end_refused(of_key: Collection[LongPoll], now_ms: int) -> None:
-    """Ends the long polls of one key that may not call any more; where nothing changed, that is asked once for all."""
+    """Refuses the long polls of one key that lost access; an unchanged key is checked once for all of them."""
     unchanged: Key | None = None
     for poll in of_key:
         key = poll.call.key
         if key is unchanged or poll.refusal is not None:
             continue
         if poll.call.key_unchanged(now_ms):
-            # While two secrets work, it depends on the call which of them ends.
+            # While two secrets are valid, each call may end with a different one.
             unchanged = None if key.previous_until_ms else key
             continue
         try:

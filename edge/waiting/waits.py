@@ -1,4 +1,4 @@
-"""Answers of GET run and GET events that wait (contract 14.16, 14.17, 17.14)."""
+"""Long-poll answers of GET run and GET events (contract 14.16, 14.17, 17.14)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -31,12 +31,12 @@ POLL_SECONDS: Final = 2.0
 """Seconds between two reads of a held call while the edge has no stream of changes."""
 
 
-# How long a call may outlast its time because a read is under way.
+# Seconds by which a call may exceed its wait while a read is under way.
 _LAST_READ_SECONDS: Final = 1.0
 
 
 class Waits:
-    """Holds calls until their answer is new, or their time is over."""
+    """Holds calls until their answer is new, or their wait is over."""
 
     def __init__(self, follower: RunChangesFollower) -> None:
         self._follower = follower
@@ -44,7 +44,7 @@ class Waits:
     async def answer(
         self, call: Call, request: GetRunRequest | ListRunEventsRequest, read: Callable[[Message], Awaitable[Any]]
     ) -> Message:
-        """Returns the answer to a request that waits, as `run` and `events`."""
+        """Returns the answer to a waiting request, by `run` or `events`."""
         if isinstance(request, GetRunRequest):
             return await self.run(call, request, read)
         return await self.events(call, request, read)
@@ -72,7 +72,7 @@ class Waits:
     async def _read_run(
         self, call: Call, request: GetRunRequest, read: Callable[[GetRunRequest], Awaitable[Run]]
     ) -> Run:
-        """Returns the run as any call of the same key read it last; reads it where it may have changed."""
+        """Returns the run as any call of the key read it last; reads the run again where it may have changed."""
         if not self._follower.current:
             return await read(request)
         runs = self._follower.latest_runs
@@ -81,7 +81,7 @@ class Waits:
             return found
         reading = runs.begin(call.key_id, request.run_id)
         run = await read(request)
-        # Nobody waits for a run that has finished.
+        # Finished runs are not kept: nobody waits for them.
         if run.summary.status not in FINISHED:
             runs.end(reading, run)
         return run
@@ -92,10 +92,10 @@ class Waits:
         request: ListRunEventsRequest,
         read: Callable[[ListRunEventsRequest], Awaitable[ListRunEventsResponse]],
     ) -> ListRunEventsResponse:
-        """Returns events once there is one, or there will be none in this segment; raises as `read`.
+        """Returns a page with events, or an empty page once the segment or the wait has ended; raises as `read`.
 
-        Where a newer segment began meanwhile, `after_seq` is of the one before: the answer is that segment from its
-        beginning and without events.
+        Where a newer segment began meanwhile, `after_seq` belongs to the old one: the answer is the new segment from
+        its beginning, without events.
         """
         again = ListRunEventsRequest()
         again.CopyFrom(request)
@@ -128,15 +128,15 @@ class Waits:
     ) -> T:
         poll = self._follower.long_polls.open(call, run_id)
         if poll is None:
-            # No announcement would correct a read that it shared with other calls.
+            # Without a poll no announcement would correct a shared read.
             return await read_now()
         with poll:
             return await self._read_until_new(poll, asyncio.get_running_loop().time() + seconds, read, new)
 
     async def _read_until_new(self, poll: LongPoll, until: float, read: Read[T], new: Callable[[T], bool]) -> T:
-        """Returns the newest answer; one that was read since the call came is true at its end, too, if none is newer.
+        """Returns the newest answer; the last one that was read where later reads fail.
 
-        So a backend that goes away meanwhile does not turn a call that waits into an error.
+        A backend that goes away meanwhile thus does not turn a waiting call into an error.
         """
         loop = asyncio.get_running_loop()
         latest = await read()
@@ -170,5 +170,5 @@ def _has(tags: tuple[str, ...], run: Run) -> bool:
 
 
 def _ended(page: ListRunEventsResponse) -> bool:
-    """Returns whether the segment that was read takes no more events."""
+    """Returns whether the page's segment has ended."""
     return any(one.segment_id == page.segment_id and one.HasField("ended_at") for one in page.segments)

@@ -1,4 +1,4 @@
-"""Sweeps zip archives member by member, within bounds on their members and on what these expand to."""
+"""Sweeps zip archives member by member, within bounds on the number of members and their expanded size."""
 
 import tempfile
 import zipfile
@@ -12,7 +12,7 @@ from redaction.sweep import Sweep
 
 _CHUNK: Final = 256 * 1024
 _ENCRYPTED: Final = 0x1
-# Bytes of the record at an archive's end with its longest comment, and of the list of members within bounds.
+# Bytes of the record at an archive's end with the longest comment, and of the longest list of members.
 _LONGEST_END: Final = 65_557 + 20
 _LONGEST_DIRECTORY: Final = 8_000_000
 _OVER_BOUNDS: Final = frozenset({"too_many_members", "too_large", "too_deep"})
@@ -44,7 +44,7 @@ def _sweep_members(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBoun
 
 
 def check_directory(source: Path) -> None:
-    """Refuses an archive whose list of members would fill the memory, before that list is read."""
+    """Refuses an archive whose list of members is too long for memory, before the list is read."""
     with source.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - _LONGEST_END))
@@ -96,7 +96,7 @@ class _ZipCopy:
         self._sweep.counts.withheld_files += files
 
     def _swept(self, member: zipfile.ZipInfo) -> Path | None:
-        """Returns a file with the member's swept content, or None where it is withheld or nothing is written."""
+        """Returns a file with the member's swept content; None if it is withheld or the policy only detects."""
         if member.is_dir():
             return None
         counts = self._sweep.counts
@@ -117,7 +117,7 @@ class _ZipCopy:
         if member.flag_bits & _ENCRYPTED:
             raise WithheldError("binary", "binary")
         with self._archive.open(member) as content, plain.open("wb") as file:
-            # The sizes that an archive states may be false.
+            # Sizes stated in an archive may be false.
             while block := content.read(_CHUNK):
                 self._bounds.expanded_bytes -= len(block)
                 if self._bounds.expanded_bytes < 0:

@@ -1,4 +1,4 @@
-"""Finds the values of lines `key = value`, in sections or not, as TOML, INI, properties and environments have them."""
+"""Finds the values of lines `key = value` in TOML, INI, properties and environment files."""
 
 import json
 import re
@@ -17,35 +17,35 @@ _LINE: Final = re.compile(
 )
 _WHOLE: Final = re.compile(rf"({_STRING})[ \t]*+,?[ \t]*+(?:(?:[#;]|//).*)?")
 _PLAIN: Final = re.compile(r"[^#;]*(?:(?<![ \t])[#;][^#;]*)*")
-# Values of lists and of tables on one line, with the key of those that have one; all behind a string without an end.
+# Values in one-line lists and tables, with their keys if any; also the rest behind an unclosed string.
 _INNER: Final = re.compile(
     rf"""(?:((?<![\w-])[\w-]++|{_STRING})[ \t]*+=[ \t]*+)?"""
     rf"""(?:({_STRING}|(?<![\w.+-])[+-]?[0-9][0-9.:TZ+-]{{4,}}+(?<![.:+-])(?!\w))|"[^\r\n]*+)"""
 )
-# Marks that open and close lists and tables of TOML, and texts that may hold such marks, also without an end.
+# Brackets of TOML's lists and tables, and strings and comments, also unclosed, which may hold brackets.
 _BRACKET: Final = re.compile(
     r'"{3}(?:[^"\\]|\\[\s\S]|"(?!""))*+(?:"{3}|\Z)'
     r"|'{3}(?:[^']|'(?!''))*+(?:'{3}|\Z)"
     rf"""|{_STRING}|["'][^\r\n]*+|#[^\r\n]*+|[\[\]{{}}]"""
 )
-# A line but for the blanks around it and the mark of a comment.
+# A line without the blanks around it and a comment's mark.
 _WRITTEN: Final = re.compile(r"[^\W_][^\r\n]*(?<![ \t])")
 _ESCAPED: Final = re.compile(r"\\u([0-9A-Fa-f]{4})")
 
 
 class Assignments:
-    """Finder of the values of one file; the label of a value is its key, with the key or section around it."""
+    """Finder of the values of one file; a value's label is its key, with the enclosing key or section."""
 
     def __init__(self, *, quotes: bool) -> None:
-        # Whether a text of the format stands in quotes.
+        # True for formats with quoted strings.
         self._quotes = quotes
         self._section = ""
-        # A list of TOML that goes on in the next lines: how many are open, and its label.
+        # An open list of TOML that continues in the next lines: the number of open brackets, and its label.
         self._depth = 0
         self._label = ""
 
     def __call__(self, text: str) -> Iterator[Labelled]:
-        """Yields the values in some lines, and what is none of them, such as comments, without a label."""
+        """Yields the values in some lines; other text, such as comments, is yielded without a label."""
         place = 0
         if self._depth:
             place = self._list_end(text, 0)
@@ -88,14 +88,14 @@ class Assignments:
             yield from _lines(value, len(bare), len(value), start)
 
     def _inner(self, value: str, start: int, label: str) -> Iterator[Labelled]:
-        """Yields the values of a list or table, which stands at `start`."""
+        """Yields the values of a list or table that begins at `start`."""
         for inner in _INNER.finditer(value):
             if inner[2] is not None:
                 own = nested_label(label, _last(inner[1])) if inner[1] else label
                 yield self._string(inner[2], start + inner.start(2), own)
 
     def _list_end(self, text: str, start: int) -> int:
-        """Returns where a list or table ends that is open at a place, or begins there."""
+        """Returns the end of the list or table that is open, or begins, at `start`."""
         for token in _BRACKET.finditer(text, start):
             if token[0] in {"[", "{"}:
                 self._depth += 1
@@ -118,7 +118,7 @@ class Assignments:
 
 
 def _lines(text: str, low: int, high: int, start: int = 0) -> Iterator[Labelled]:
-    """Yields the lines from one place of a text to another that have letters in them; the text stands at `start`."""
+    """Yields the lines with letters between two places of a text that begins at `start`."""
     for found in _WRITTEN.finditer(text, low, high):
         yield Labelled(start + found.start(), start + found.end(), found[0])
 
@@ -132,7 +132,7 @@ def _unescaped(text: str) -> str:
 
 
 def _writer(raw: str) -> Callable[[str], str]:
-    # The encoding of the file may not have what an escape stands for.
+    # The file's encoding may lack the character of an escape.
     return _escaped if "\\u" in raw else as_text
 
 

@@ -1,4 +1,4 @@
-"""Finds the values of vCard, iCalendar and LDIF: lines `NAME;PARAMETER=…:value`, folded, and partly encoded."""
+"""Finds the values of vCard, iCalendar and LDIF: lines `NAME;PARAMETER=…:value`, which may be folded and encoded."""
 
 import base64
 import binascii
@@ -30,9 +30,9 @@ _LABELS: Final = {
     "address", "REGISTEREDADDRESS": "address", "O": "company", "USERPASSWORD": "password", "MANAGER": "full name",
     "SECRETARY": "full name", "DATEOFBIRTH": "date of birth",
 }  # fmt: skip
-# Several values in one line; others may hold their separators as text.
+# Properties with several values in one line; in other lines the separators are text.
 _STRUCTURED: Final = frozenset({"N", "ADR", "ORG", "NICKNAME", "GEO"})
-# Lines whose values are words of the format.
+# Properties whose values are words of the format.
 _OF_THE_FORMAT: Final = frozenset(
     (  # noqa: SIM905 - a table is read more easily as words
         "BEGIN END VERSION PRODID CALSCALE METHOD CLASS TRANSP STATUS ACTION KIND OBJECTCLASS CHANGETYPE"
@@ -42,7 +42,7 @@ _LEGAL_IN_TEXT: Final = re.compile(r"[^\x00-\x08\x0b\x0c\x0e-\x1f]*")
 
 
 def find_content_lines(text: str) -> Iterator[Labelled]:
-    """Yields the values of some lines; those in base 64 that are no text cannot be read."""
+    """Yields the values of some lines; base 64 that holds no text is yielded as unreadable."""
     place = 0
     while (line := _LINE.search(text, place)) is not None:
         place = line.end()
@@ -95,7 +95,7 @@ def _values(name: str, parameters: str, colon: str, value: str, start: int) -> I
 
 
 def in_uri(new: str) -> str:
-    """Returns the swept text of an address of the web, with an address of mail that is legal there."""
+    """Returns a swept URI, with a mail address in place of `[EMAIL_ADDRESS]` that is legal in a URI."""
     return new.replace("[EMAIL_ADDRESS]", "EMAIL_ADDRESS@redacted.invalid")
 
 
@@ -104,7 +104,7 @@ def _unescaped(text: str) -> str:
 
 
 def decoded_text(value: str) -> str | None:
-    """Returns the text in base 64; None for anything else."""
+    """Returns the text encoded in base 64; None for other values."""
     try:
         text = base64.b64decode(value.strip()).decode()
     except (binascii.Error, ValueError):
@@ -113,7 +113,7 @@ def decoded_text(value: str) -> str | None:
 
 
 def in_base64(new: str) -> str:
-    """Returns a text in base 64, behind a space that readers of a value leave out."""
+    """Returns a text in base 64 behind a space, which readers strip."""
     return " " + base64.b64encode(new.encode()).decode("ascii")
 
 

@@ -1,4 +1,4 @@
-"""Finds the separator of a table in text, and the row that names its columns."""
+"""Detects the separator of a table in text, and the row that names its columns."""
 
 import csv
 import io
@@ -10,20 +10,20 @@ from typing import Final, NamedTuple
 from redaction.formats.nested_labels import is_stated, label_score, states
 
 _SEPARATORS: Final = (",", ";", "\t", "|")
-# What spreadsheets write into a first line of its own.
+# First line by which spreadsheets state the separator.
 _STATED: Final = re.compile(r"""[\r\n]*\ufeff?"?sep=([^\r\n"])"?[ \t]*(?=[\r\n]|\Z)""", re.IGNORECASE)
-# Characters and rows that are looked at.
+# Most characters and rows that are examined.
 _HEAD: Final = 65_536
 _ROWS: Final = 24
 _MOST_TITLES: Final = 10
-# Known names that a row must have to be read as the head of a table in a file of another extension.
+# Known column names that make a row the head of a table in a file without a table's extension.
 _FEWEST_KNOWN: Final = 2
 
 
 class CsvLayout(NamedTuple):
-    """The separator of a table, and how many rows with text stand before the one that names the columns.
+    """Layout of a table: separator, and number of title rows before the row that names the columns.
 
-    `columns` is how many most rows have, 0 where that is not known; `quoted` tells that the first cell is in quotes.
+    `columns` is the number of columns of most rows, 0 if unknown; `quoted` is True if the first cell is in quotes.
     """
 
     separator: str
@@ -33,10 +33,10 @@ class CsvLayout(NamedTuple):
 
 
 def csv_layout(text: str, separator: str | None = None) -> CsvLayout:
-    """Returns the layout of a table by its first rows; `separator` is known from elsewhere.
+    """Returns the layout of a table by its first rows; `separator` is given if known.
 
-    A line `sep=;` states the separator. Else it is the one of comma, semicolon, tab and bar that divides most rows into
-    the same number of cells, at least two; the first such row names the columns, and those before it are titles.
+    A line `sep=;` states the separator. Else the separator is the comma, semicolon, tab or bar that divides most rows
+    into an equal number of cells, at least two; the first such row names the columns, and rows before it are titles.
     """
     head = text[:_HEAD]
     stated = _STATED.match(head)
@@ -50,7 +50,7 @@ def csv_layout(text: str, separator: str | None = None) -> CsvLayout:
 
 
 def table_layout(text: str) -> CsvLayout | None:
-    """Returns the layout of a text that begins with a table, None for another: most of its rows are of one length.
+    """Returns the layout of a text that begins with a table, most of whose rows are of one length; else None.
 
     The first row of the table, or another near the top, has at least two known names of columns.
     """
@@ -65,13 +65,13 @@ def table_layout(text: str) -> CsvLayout | None:
 
 
 def separator_of(text: str) -> str:
-    """Returns the one of comma, semicolon, tab and bar that is most frequent in the first row."""
+    """Returns the most frequent of comma, semicolon, tab and bar in the first row."""
     line = text.lstrip("\r\n").partition("\n")[0]
     return max(_SEPARATORS, key=line.count)
 
 
 def _with_columns(head: str, separator: str) -> tuple[tuple[int, int], CsvLayout]:
-    """Returns the layout with a separator, after how many rows agree with it and how many columns they have."""
+    """Returns the layout with a separator, and before it the numbers of agreeing rows and of columns, for ranking."""
     try:
         reader = csv.reader(io.StringIO(head, newline=""), delimiter=separator)
         rows = [row for row in islice(reader, _ROWS) if any(map(str.strip, row))]
@@ -91,19 +91,19 @@ def header_row(rows: list[list[str]]) -> int:
 
 
 def _titles(rows: list[list[str]], columns: int) -> int:
-    """Returns how many rows stand before the one that names the columns."""
+    """Returns the number of rows before the row that names the columns."""
     filled = [sum(map(bool, map(str.strip, row))) for row in rows]
     sparse = 0
     while sparse < min(len(rows) - 1, _MOST_TITLES) and filled[sparse] <= columns // 2:
         sparse += 1
-    # Rows of few cells are titles, and so are others above a row that names columns better.
+    # Titles are rows of few cells, and rows above a row that names columns better.
     named = [_names(row) if cells > 1 else 0.0 for row, cells in zip(rows[: sparse + 2], filled, strict=False)]
     best = max(named)
     return named.index(best) if best > named[sparse] else sparse
 
 
 def _names(row: list[str]) -> float:
-    """Returns how well a row names columns, as far as its words are known."""
-    # A table of fields has names of values in its cells.
+    """Returns a score of how well a row names columns, by known words."""
+    # A table of fields and values has known names in cells that are no head.
     fields = 2.0 * (any(map(states, row)) and any(map(is_stated, row)))
     return fields + sum(map(label_score, row))

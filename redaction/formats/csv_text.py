@@ -19,12 +19,12 @@ from redaction.formats.nested_labels import (
 from redaction.formats.outcome import BATCH, LONGEST_VALUE, SweepCells
 from redaction.search.plain_text import has_exponents, plain_number
 
-# Bounds the memory of a batch of short cells; most batches have fewer.
+# Most cells of a batch, to bound memory for short cells.
 _MAX_CELLS: Final = 262_144
-# Characters whose cells are found together; a longer text has long cells.
+# Characters searched together; a longer text has long cells.
 _AT_ONCE: Final = BATCH + BATCH // 2
 _FEW_CELLS: Final = 32_768
-# Empty cells in a row that are read as one.
+# Most consecutive empty cells that are read together.
 _MAX_EMPTY: Final = 1_024
 
 _QUOTED: Final = r'[^"]*+(?:""[^"]*+)*+'
@@ -32,7 +32,7 @@ _INSIDE: Final = re.compile(_QUOTED)
 _LINE: Final = r'[^"\r\n]*+(?:""[^"\r\n]*+)*+'
 _LINE_END: Final = r"(?:\r\n|\r|\n)"
 _LONGEST_ON_ONE_LINE: Final = 60
-# Lines like rows behind a quote that show that nobody meant to close it.
+# Number of row-like lines behind a quote that show it to be no opening quote.
 _ROWS_IN_QUOTES: Final = 8
 
 
@@ -43,10 +43,10 @@ class CellTooLongError(ValueError):
 def sweep_csv(
     blocks: Iterable[str], sweep: SweepCells, separator: str | None = None, *, among_text: bool = False
 ) -> Iterator[str]:
-    """Yields the swept text block by block; the row that names the columns is swept like any other.
+    """Yields the swept text block by block, including the row that names the columns.
 
-    That is the first row, or the first behind titles; the default `separator` is found in the text (`csv_layout`).
-    Rows `among_text` are those with as many cells as most rows have; what others hold has no labels.
+    The first row, or the first behind titles, names the columns; the default `separator` is detected (`csv_layout`).
+    With `among_text` only rows with as many cells as most rows have labels.
 
     Raises:
         CellTooLongError: before a longer cell would be held in memory.
@@ -77,17 +77,17 @@ class _Table:
             rf"({one}{{1,{_MAX_EMPTY}}}+|\r\n|\r|\n|\Z)"
         )
         self._separator = layout.separator
-        # Rows with text that are still to come before the one that names the columns.
+        # Title rows still to come before the row that names the columns.
         self._titles = layout.titles
         self._sweep = sweep
-        # How many cells a row has, 0 where that is not asked.
+        # Number of cells of a row; 0 if rows of any length have labels.
         self._width = layout.columns if among_text else 0
-        # How much of the text that was left is known to be inside one quoted cell.
+        # Length of the remaining text that is known to be inside one quoted cell.
         self._inside = 0
         self._names: list[str] = []
         self._named = False
         self._column = 0
-        # In a table of fields the columns of their names and values, and the name in the open row.
+        # In a table of fields: the columns of names and of values, and the name in the open row.
         self._stating = self._stated = -1
         self._field = ""
 
@@ -109,9 +109,9 @@ class _Table:
         return "".join(done), ""
 
     def _found(self, text: str) -> Iterator[tuple[list[tuple[str, str]], int]]:
-        """Yields the cells of a text with what ends them, and where the last one ends."""
+        """Yields cells of a text with their ends, as (cell, end) pairs, and the position after the last pair."""
         if len(text) <= _AT_ONCE:
-            # One call takes a third of the time of one for each cell.
+            # One call for all cells takes a third of the time of a call for each.
             found = self._cell.findall(text)
             yield found[:-1] if found[-1] == ("", "") else found, len(text)
             return
@@ -122,12 +122,12 @@ class _Table:
             yield found[:-1] if found[-1] == ("", "") else found, end
 
     def _complete(self, found: list[tuple[str, str]], text: str, end: int) -> int:
-        """Returns how many of some cells of a text up to `end` are complete: not its last, nor what a quote opens."""
+        """Returns the number of complete cells up to `end`, without the text's last cell and an unclosed quoted one."""
         complete = len(found) - (end == len(text))
         for index in range(len(found) - 1, -1, -1):
             cell = found[index][0]
             if cell and cell[0] == '"' and cell.count('"') % 2 == 1:
-                # It may be the beginning of a quoted cell over many lines; one before it was closed at the latest here.
+                # May open a quoted cell over many lines; an earlier quoted cell was closed here at the latest.
                 start = end - sum(map(len, itertools.chain.from_iterable(found[index:])))
                 inside = _INSIDE.match(text, start + 1)
                 if inside is not None and inside.end() >= len(text) - 1 and not self._stray.match(text, start):
@@ -139,9 +139,9 @@ class _Table:
         return max(complete, 0)
 
     def _replaced(self, found: list[tuple[str, str]], exponents: bool, holds_json: bool, quotes: bool) -> str:
-        """Joins cells and what ends them, with the cells swept.
+        """Returns the text of swept cells with their ends.
 
-        Some may be numbers with `exponents`, hold JSON, or be in quotes.
+        The flags say whether some cells may be numbers with `exponents`, hold JSON, or be in quotes.
         """
         written = [cell for cell, _ in found]
         ends = [end for _, end in found]
@@ -155,7 +155,7 @@ class _Table:
         return "".join(map(operator.add, written, ends))
 
     def _swept_with_json(self, cells: list[str], labels: list[str]) -> dict[int, str]:
-        """Returns the new text of each cell that changes, of which some hold JSON."""
+        """Returns the new text of each changed cell, by index, where some cells hold JSON."""
         values = Values()
         tokens = [[cell] for cell in cells]
         plain: dict[int, int] = {}
@@ -231,7 +231,7 @@ class _Table:
         return label
 
     def _find_fields(self) -> None:
-        """Notes the columns of a table of which each row has the name of a field and its value."""
+        """Detects a table whose rows have the name of a field and its value, and notes the two columns."""
         stating = next((index for index, name in enumerate(self._names) if states(name)), -1)
         stated = next((index for index, name in enumerate(self._names) if is_stated(name)), -1)
         if 0 <= stating < stated:
@@ -239,25 +239,25 @@ class _Table:
 
 
 def _on_one_line(cell: str, label: str) -> str:
-    """Returns a short cell of a known label as rules read it: a name or number that a line break divides is one."""
+    """Returns a short cell of a known label on one line, so that rules find a name or number with a line break."""
     if len(cell) > _LONGEST_ON_ONE_LINE or ("\n" not in cell and "\r" not in cell) or not is_known_label(label):
         return cell
     return " ".join(cell.split())
 
 
 def _stray_quote(separator: str, columns: int) -> re.Pattern[str]:
-    """Returns what finds a quote at the beginning of a cell that is a character of it, by the rows behind it.
+    """Returns a pattern of a quote that begins a cell but opens no quoted cell, judged by the rows behind it.
 
-    `columns` is how many columns a table has that does not quote its first cell; a row has no blanks behind separators.
+    `columns` is the number of columns of a table with an unquoted first cell; rows have no blanks behind separators.
     """
     if columns < 2:
         return re.compile(r"(?!)")
     row = rf"[^{separator}\r\n]*+(?:{separator}(?![ ])[^{separator}\r\n]*+){{{columns - 1}}}(?=[\r\n]|\Z)"
     next_row = rf"{_LINE_END}(?={row})"
     return re.compile(
-        # In a first cell its own line must be a row too.
+        # In a first cell, the quote's own line must be a row too.
         rf'(?:(?<![\r\n])|(?={row}))"{_LINE}{next_row}'
         rf"(?:{_LINE}(?:{next_row}{_LINE}){{{_ROWS_IN_QUOTES - 1}}}{_LINE_END}"
-        # What is read up to the closing quote, and with what is behind it, is a row.
+        # The text up to the closing quote, and with the rest behind it, is a row.
         rf"|(?:{_LINE}{_LINE_END})*+(?={row}){_LINE}\")"
     )

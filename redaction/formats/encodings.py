@@ -1,4 +1,4 @@
-"""Detects the encoding of a file of text by all of its bytes, in constant memory."""
+"""Detects the encoding of a text file from all of its bytes, in constant memory."""
 
 import codecs
 import re
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 BLOCK: Final = 256 * 1024
-# Files that decode as text, but hold encoded or compressed content that no rule can read.
+# Beginnings of files that decode as text, but hold encoded or compressed content that no rule can read.
 _UNREADABLE: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:%!PS|\{\\rtf|-----BEGIN PGP MESSAGE|begin(?:-base64)? [0-7]{3,4} \S)"
     rb"|\x89PNG|GIF8|PK\x03\x04|PAR1|BZh[1-9]1AY|\x1f[\x8b\x9d]"
 )
-# Readers look for it behind other bytes, too.
+# PDF readers accept other bytes before this mark.
 _PDF: Final = re.compile(rb"(?:\A|[^\w`'\"])%PDF-[0-9]")
 _HEAD: Final = 1_024
 _NOT_LATIN: Final = bytes([*range(9), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F, 0x81, 0x8D, 0x8F, 0x90, 0x9D])
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 _INVALID: Final = re.compile(r"[\udc80-\udcff]")
-# Among them the invalid ones.
+# Includes invalid bytes.
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 
 
@@ -48,13 +48,13 @@ class Encoding:
             yield decoder.decode(b"", final=True)
 
 
-# UTF-8 with bytes that are not valid in it, each of which is read as a lone surrogate and written as it was.
+# UTF-8 with invalid bytes, each of which is read as a lone surrogate and written back unchanged.
 _MIXED: Final = "utf_8_and_bytes"
 _UTF_8: Final = codecs.lookup("utf-8")
 
 
 class _MixedDecoder(codecs.BufferedIncrementalDecoder):
-    """Decoder of UTF-8 that keeps invalid bytes, whatever the handling of errors that it is given."""
+    """Decoder of UTF-8 that keeps invalid bytes, whatever error handling is requested."""
 
     # The name of this method is the base class's.
     def _buffer_decode(self, data: "ReadableBuffer", errors: str, final: bool) -> tuple[str, int]:  # noqa: ARG002 - as above
@@ -80,14 +80,14 @@ _UTF_16: Final = (Encoding("utf-16-le", codecs.BOM_UTF16_LE), Encoding("utf-16-b
 
 
 def legible(text: str) -> str:
-    """Returns a text with the bytes that are not valid in its encoding read as Windows-1252."""
+    """Returns a text with bytes that are invalid in its encoding read as Windows-1252."""
     return _INVALID.sub(lambda found: bytes([ord(found[0]) - 0xDC00]).decode("cp1252", "replace"), text)
 
 
 def text_encoding(source: Path, *, head: bool = False) -> Encoding | None:
     """Returns the encoding of a file: by its mark, else UTF-8, else Windows-1252.
 
-    A file with bytes that are not valid in UTF-8 is UTF-8 nevertheless where most of its characters beyond ASCII are.
+    A file with some invalid bytes is still UTF-8 if most of its characters beyond ASCII are valid.
     The head of a file may end in the middle of a character. Windows-1252 is Latin-1 with printable characters in place
     of most control characters. None for binary files.
     """
@@ -98,7 +98,7 @@ def text_encoding(source: Path, *, head: bool = False) -> Encoding | None:
     for encoding in _UTF_16:
         if first.startswith(encoding.mark):
             return encoding if _decodes(encoding, source, head) else None
-    # A program may have written the mark before a text in another encoding.
+    # Some programs write the mark before a text in another encoding.
     mark = codecs.BOM_UTF8 if first.startswith(codecs.BOM_UTF8) else b""
     utf8 = Encoding("utf-8", mark)
     if _decodes(utf8, source, head):

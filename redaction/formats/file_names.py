@@ -1,4 +1,4 @@
-"""Names of files: known extensions, and names swept into legal paths of which no two are equal."""
+"""File names: known extensions, and swept names as legal, unique paths."""
 
 import os
 import posixpath
@@ -50,21 +50,21 @@ EXTENSIONS: Final = frozenset(
     ).split()
 )
 
-# Leaves room for the number that keeps two names apart.
+# Leaves space for the number that makes a name unique.
 _LONGEST_PART: Final = 240
 _WORDS: Final = str.maketrans("_+", "  ")
 
 
 def extension_of(name: str) -> str:
-    """Returns the extension of the name of a file in small letters; a name `.env` or `.env.local` has `.env`."""
+    """Returns a file name's extension in small letters; `.env` for `.env` and `.env.local`."""
     base = name.rpartition("/")[2].lower()
     return ".env" if base.startswith(".env") else os.path.splitext(base)[1]  # noqa: PTH122 - not a path
 
 
 def swept_name(path: str, find: Callable[[str], Sequence[Match]]) -> tuple[str, list[str]]:
-    """Returns the path with the values in every part replaced, and their entity types.
+    """Returns a path with the values in every part replaced, and the values' entity types.
 
-    The extension of a known kind of file is not searched, so that an address before it does not include it.
+    Known extensions are not searched, so that an address before an extension does not include it.
     """
     parts = []
     entities: list[str] = []
@@ -79,7 +79,7 @@ def _swept_part(part: str, find: Callable[[str], Sequence[Match]]) -> tuple[str,
     stem, extensions = split_extensions(part)
     # A value may begin or end at an encoded character.
     for text in dict.fromkeys((plain_part(stem), stem)):
-        # Underscores are read as letters first, for addresses, then as spaces, for numbers.
+        # Underscores are letters in a first search, for addresses, and spaces in a second, for numbers.
         matches = find(text) or find(text.translate(_WORDS))
         if matches:
             return safe_part(_shortened(replaced(text, matches), extensions)), matches
@@ -102,9 +102,9 @@ def split_extensions(name: str) -> tuple[str, str]:
 
 
 class UniqueNames:
-    """Registry of names that are in use: where `a/b.csv` is taken, it gives `a/b-2.csv`, then `a/b-3.csv`.
+    """Registry of names in use: gives `a/b-2.csv`, then `a/b-3.csv`, where `a/b.csv` is taken.
 
-    `identity` returns what names have in common that count as one; without it, only equal names do.
+    `identity` returns an equal key for names that count as equal; by default the name itself.
     """
 
     def __init__(self, identity: Callable[[str], str] = str) -> None:
@@ -113,7 +113,7 @@ class UniqueNames:
         self._next_number: dict[str, int] = {}
 
     def claim(self, path: str) -> str:
-        """Returns the path, or the next numbered one that is free; in constant time on average."""
+        """Returns the path, or the next free numbered path; in constant time on average."""
         same = self._identity(path)
         free, number = path, self._next_number.get(same, 2)
         while self._identity(free) in self._taken:

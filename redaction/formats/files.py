@@ -1,4 +1,4 @@
-"""Sweeps a file by its content: chooses the format, and writes the copy completely or not at all."""
+"""Sweeps a file in the format that its content shows, and writes the copy completely or not at all."""
 
 import re
 from collections.abc import Callable
@@ -19,17 +19,17 @@ _ZIP_MARKS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 
 _HEAD: Final = 65_536
 _FIELD: Final = re.compile(rb"[!-9;-~]{1,80}:[ \t\r]")
-# What says that a text has parts or encodings; without it, it is read as it stands.
+# Headers of a message with parts or encodings; a text without such headers is read as plain text.
 _MIME: Final = re.compile(rb"(?:mime-version|content-type|content-transfer-encoding):", re.IGNORECASE)
 
 
 def sweep_into(
     sweep: "Sweep", source: Path, target: Path, name: str, bounds: ArchiveBounds, sample_rows: int
 ) -> SweptFile:
-    """Sweeps a file, and writes the swept copy to `target` where the policy redacts; members of archives likewise.
+    """Sweeps a file, including members of archives, and writes the swept copy to `target` if the policy redacts.
 
     Raises:
-        WithheldError: the file holds what cannot be swept.
+        WithheldError: the file has content that cannot be swept.
         OSError: reading or writing failed.
     """
     with source.open("rb") as file:
@@ -70,7 +70,7 @@ def sweep_into(
 
 
 def replace_when_complete(target: Path, write: Callable[[Path], SweptFile]) -> SweptFile:
-    """Calls `write` with a path beside `target`, and renames the file there to `target` once it is complete."""
+    """Calls `write` with a temporary path beside `target`, and renames the complete file to `target`."""
     partial = target.with_name(target.name + ".partial")
     try:
         swept = write(partial)

@@ -1,4 +1,4 @@
-"""Keys of JSON: replaced where they are or hold values, and else labels, with heads of tables in arrays."""
+"""Keys of JSON: replacement of keys that hold values, and labels of values from keys and heads of tables."""
 
 import functools
 import re
@@ -19,13 +19,13 @@ from redaction.formats.nested_labels import (
 from redaction.rules.labels import plain_label
 from redaction.search.key_members import KeyObjects
 
-# A word with an address of mail, a number of a card, account or telephone, a social security number.
+# Words with a mail address, a card, account or telephone number, or a social security number.
 _EXACT: Final = re.compile(
     r"[^@\s]{1,64}@\S{1,190}\.[^@\s.]{2,30}|(?<![0-9A-Za-z])(?:[0-9](?:[ -]?[0-9]){11,18}(?![\w-])|"
     r"[A-Z]{2}[0-9]{2}[0-9A-Z ]{11,40}|[0-9]{3}-[0-9]{2}-[0-9]{4}(?![\w-])|\+[0-9][0-9 ()./-]{6,20})"
 )
 _REPLACEMENT: Final = re.compile(r"\[[A-Z_]+\](?:-[0-9]+)?")
-# Types of which other words may stand around a value in a part that `_EXACT` finds.
+# Types whose values may have other words around them in a part that `_EXACT` finds.
 _AMONG_WORDS: Final = ("[EMAIL_ADDRESS]", "[IBAN_CODE]", "[PHONE_NUMBER]")
 
 _DEEPEST_LABEL: Final = 1_000
@@ -36,29 +36,29 @@ _ROWS: Final = frozenset({"rows", "data", "values", "records", "data array"})
 
 @functools.lru_cache(maxsize=4096)
 def exact_parts(key: str) -> tuple[tuple[int, int], ...]:
-    """Returns where the parts of a key begin and end that have the form of a value with a form of its own."""
+    """Returns the spans of a key's parts that look like a value of an exact type, such as a mail address."""
     return tuple(found.span() for found in _EXACT.finditer(key))
 
 
 def holds_replacement(key: str) -> bool:
-    """Returns whether a key holds what is written as the replacement of a value."""
+    """Returns whether a key holds the replacement of a value, such as `[EMAIL_ADDRESS]`."""
     return "[" in key and _REPLACEMENT.search(key) is not None
 
 
 def is_replaced(part: str) -> bool:
-    """Returns whether a part of a key, as it was swept, was a value; no other parts of keys are replaced."""
+    """Returns whether a swept part of a key was a value; other parts of keys are not replaced."""
     return _REPLACEMENT.fullmatch(part) is not None or any(map(part.__contains__, _AMONG_WORDS))
 
 
 class ReplacedKeys:
-    """Keys of one document that are replaced: equal keys get the same, different ones never do."""
+    """Replaced keys of one document: equal keys get equal replacements, different keys different ones."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._unique = UniqueNames()
 
     def replaced(self, key: str, new: str) -> str:
-        """Returns what stands for a key; `new` has its values replaced, or is the key if that was done before."""
+        """Returns the unique replacement of a key; `new` is the key with its values replaced."""
         if key not in self._names:
             self._names[key] = self._unique.claim(new)
         return self._names[key]
@@ -66,33 +66,33 @@ class ReplacedKeys:
 
 @dataclass(slots=True)
 class _Level:
-    """An object or array that is open, the label around it, and the label of the next value in it."""
+    """An open object or array, its outer label, and the label of its next value."""
 
     parent: str = ""
     label: str = ""
     is_array: bool = False
-    # The last key of an object, what states the label of its values, and the names of the columns of rows in it.
+    # The last key of an object, the label that it states for its values, and the column names of its rows.
     key: str = ""
     stated: str = ""
     columns: list[str] | None = None
-    # The names of the columns of the rows of an array, None where its first row may have them.
+    # The column names of an array's rows; None while its first row may have them.
     names: list[str] | None = None
-    # In a row: the column, and whether it may be the head itself.
+    # In a row: the column, and whether the row may be the head.
     column: int = -1
     is_head: bool = False
 
 
 class Keys:
-    """Keys that are open at a place of JSON text, and the label that they give to the values there.
+    """Open keys at a position of JSON text, and the label that they give to values there.
 
-    `notes` says whether the next string is to be given to `note`, and `follows_rows` whether commas count. `objects`
-    follows the open objects that may be cryptographic keys, from the first on that may be one.
+    `notes` says whether the next string must be passed to `note`, and `follows_rows` whether commas count. `objects`
+    tracks the open objects that may be cryptographic keys.
     """
 
     def __init__(self, label: str = "") -> None:
         self._above: list[_Level] = []
         self._level = _Level(label, label)
-        # Levels beyond those that are followed.
+        # Number of open levels beyond the deepest one tracked.
         self._deeper = 0
         self.label = label
         self.notes = False
@@ -116,21 +116,21 @@ class Keys:
         self.notes = states(name)
 
     def note(self, text: str) -> None:
-        """Notes a string that may be the label of other values."""
+        """Notes a string value that may be the label of other values."""
         level = self._level
         if level.is_head:
             _add_column(level, text if may_label(text) else "")
             return
         self.notes = False
         if states_label(level.key, text) and not label_score(level.stated):
-            # The name of values is none itself.
+            # A label is itself no value.
             level.stated, self.label = text, ""
             if self._above and self._above[-1].is_head:
                 # An array of objects that describe columns.
                 _add_column(self._above[-1], text)
 
     def punctuation(self, token: str) -> None:
-        """Follows the braces and brackets of a token into objects and arrays and out of them, and commas in rows."""
+        """Tracks braces and brackets of a token, and commas in rows."""
         for character in token:
             if character == "," and self.follows_rows:
                 self._next_column()
@@ -192,5 +192,5 @@ def _add_column(head: _Level, name: str) -> None:
     if head.columns is None:
         head.columns = []
     if len(head.columns) < _MOST_COLUMNS:
-        # Cells that are no strings name no column.
+        # Cells other than strings name no column.
         head.columns += [*[""] * (min(head.column, _MOST_COLUMNS) - len(head.columns)), name]

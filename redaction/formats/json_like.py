@@ -1,7 +1,7 @@
-"""Sweeps text that is nearly JSON: with NaN, comments, single words or other text around its values.
+"""Sweeps text that resembles JSON: with NaN, comments, single words or other text around values.
 
-Its strings and numbers are swept as those of JSON, with their keys, and what comes out is swept as plain text. So
-nothing is left out, whatever the text is. A model reads what stands between them without keys, marks and single words.
+Strings and numbers are swept as in JSON, with their keys as labels, and the result is swept as plain text, so that
+nothing is left out. A model reads the text between values without keys, marks and single words.
 """
 
 import json
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 _INSIDE: Final = r'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
 _NUMBER: Final = r"(?<![\w.+-])-?[0-9]{5,}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?=[ \t]{0,9}(?:[\r\n,\]}]|\Z))"
-# Strings, also ones without an end, lest each quote be read to the end; numbers that stand as values; braces.
+# Strings, also unclosed ones, so that no quote is read to the end of the text; numbers as values; braces.
 _TOKEN: Final = re.compile(rf"""("{_INSIDE}("?))([ \t\r\n]*+:)?|{_NUMBER}|[{{}}]""")
-# What stands before a number that is a value.
+# Text before a number that is a value.
 _BEFORE_NUMBER: Final = re.compile(r"[:\[,][ \t\r\n]{0,99}\Z")
 _LONGEST_BEFORE: Final = 100
-# Between values: a line without the key that it begins with in an object, and without marks around it.
+# Between values: a line without a key at its beginning and without marks around it.
 _LINE: Final = re.compile(r"[^\s{}\[\],:][^\r\n]*(?<![\s\[\],:])")
 _KEY: Final = re.compile(r"[\w$]+[ \t]*:[ \t]*")
 _LITERALS: Final = re.compile(r"\b(?:NaN|Infinity|undefined|None|True|False|null|true|false)\b")
@@ -34,8 +34,8 @@ _WORDS: Final = re.compile(r"[^\W\d_]{2,}\W+[^\W\d_]{2,}|//|/\*|#|'[^\W\d_]")
 
 
 def sweep_json_like(blocks: Iterable[str], sweep: "Sweep") -> Iterator[str]:
-    """Yields the swept text block by block; it takes every text."""
-    # The values are replaced in every mode, so that none is counted again as text.
+    """Yields the swept text block by block; accepts any text."""
+    # Values are replaced in every mode, so that none is counted again as text.
     values = sweep.part(redacts=True)
     yield from sweep.stream(_with_values_swept(blocks, values), by_rules_only=True)
     sweep.counts.add(values.counts)
@@ -82,7 +82,7 @@ def _swept(text: str, keys: Keys, sweep: "Sweep") -> str:
         string, close, colon = found.groups()
         token = found.group()
         if not (close or token in {"{", "}"} or (string is None and _stands_as_value(text, found.start()))):
-            # It is text, as a string without an end on its line is.
+            # Text, like a string that is not closed on its line.
             continue
         read(found.start())
         pieces.append(token)
@@ -109,7 +109,7 @@ def _stands_as_value(text: str, place: int) -> bool:
 
 
 def _texts(text: str, start: int, end: int, *, in_object: bool) -> Iterator[tuple[int, int]]:
-    """Yields where what may be text begins and ends in what stands between two values."""
+    """Yields the spans of possible text between two values."""
     for line in _LINE.finditer(text, start, end):
         low, high = line.span()
         if in_object and (key := _KEY.match(text, low, high)) is not None:

@@ -1,6 +1,6 @@
-"""Sweeps the values of a stream of JSON text, and of JSON in its strings: layout and numbers stay as written.
+"""Sweeps the values of a stream of JSON text, and of JSON in its strings, keeping layout and numbers as written.
 
-Keys stay too, unless they hold values of a type with a form of its own, such as addresses of mail (`json_keys`).
+Keys are kept unless they hold values of exact types, such as mail addresses (`json_keys`).
 """
 
 import json
@@ -14,11 +14,11 @@ from redaction.rules.labels import PRIVATE_MEMBER
 from redaction.search.key_members import KEY_NAMES, KeyObjects
 from redaction.search.plain_text import plain_number
 
-# JSON in strings of JSON, one inside the other.
+# Deepest nesting of JSON in strings of JSON.
 _DEEPEST_JSON: Final = 4
-# The last characters of a string that may hold JSON.
+# Possible last characters of a string that holds JSON.
 _ENDS: Final = frozenset("}] \t\r\n")
-# Some programs leave tabs as they are.
+# Tabs are allowed, because some programs do not escape them.
 _INSIDE: Final = r'[^"\\\x00-\x08\x0a-\x1f]*+(?:\\.[^"\\\x00-\x08\x0a-\x1f]*+)*+'
 _TOKEN: Final = re.compile(rf"""[ \t\r\n{{}}\[\],:]++|"{_INSIDE}"|[-+.0-9A-Za-z]++""", re.ASCII)
 _TOKENS: Final = re.compile(rf"{_TOKEN.pattern}|[\s\S]++", re.ASCII)
@@ -29,7 +29,7 @@ _IN_BLANKS: Final = re.compile(r"[ \t\r\n]*+", re.ASCII)
 _LITERAL: Final = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 
 _KEY_NAMES: Final = frozenset(f'"{name}"' for name in KEY_NAMES)
-# `json.dumps` would create an encoder at each call, and so would `json.loads` a decoder.
+# Made once, because `json.dumps` and `json.loads` would make a coder at each call.
 _JSON: Final = json.JSONEncoder(ensure_ascii=False).encode
 _ASCII_JSON: Final = json.JSONEncoder().encode
 _TEXT: Final = json.JSONDecoder(strict=False).decode
@@ -63,17 +63,17 @@ def sweep_json(blocks: Iterable[str], sweep: SweepCells) -> Iterator[str]:
 class _JsonReader:
     """Tokenizer of a stream of JSON text that reads each character a few times at most.
 
-    It holds back the last value, with the blanks after it, until it is known to be complete and no key.
+    The reader holds the last value back, with the blanks after it, until it is known to be complete and no key.
     """
 
     def __init__(self) -> None:
         self._held: list[str] = []
         self._size = 0
-        # The kind of token that the held text ends in, while it may continue in the next block.
+        # Pattern of how the held text's last token may continue in the next block.
         self._inside: re.Pattern[str] | None = None
 
     def tokens(self, block: str) -> list[str]:
-        """Returns the tokens that this block completes."""
+        """Returns the tokens completed by a block."""
         if self._inside is None:
             self._hold(block)
             return self._cut() if self._size >= BATCH else []
@@ -130,8 +130,8 @@ class _JsonReader:
 
 
 def tokens_of(text: str) -> tuple[list[str], str]:
-    """Returns the tokens of a text, and the rest in which none can be read."""
-    # One call for all takes half of the time of one for each.
+    """Returns the tokens of a text, and the unreadable rest."""
+    # One call for all tokens takes half the time of a call for each.
     tokens = _TOKENS.findall(text)
     rest = tokens.pop() if tokens and _TOKEN.fullmatch(tokens[-1]) is None else ""
     return tokens, rest
@@ -148,11 +148,11 @@ def _undecided(tokens: list[str]) -> str:
 
 
 class Values:
-    """The values of some tokens, also those of JSON inside strings, which are swept together."""
+    """Collector of the values of tokens, including JSON inside strings, to be swept together."""
 
     def __init__(self, replaced_keys: ReplacedKeys | None = None) -> None:
         self._replaced_keys = replaced_keys or ReplacedKeys()
-        # Keys that may change: where they stand, themselves, where their parts are, and the index of the first cell.
+        # Keys that may change: position, key, spans of parts, and index of the first cell.
         self._keys: list[tuple[list[str], int, str, tuple[tuple[int, int], ...], int]] = []
         self.cells: list[str] = []
         self.labels: list[str] = []
@@ -163,7 +163,7 @@ class Values:
         """Adds the values of the tokens."""
         if keys.objects is None and not _KEY_NAMES.isdisjoint(tokens):
             keys.objects = KeyObjects()
-        # An object may begin in the tokens before these: from the first that may be a key, all are followed.
+        # From the first object that may be a cryptographic key on, all objects are tracked across calls.
         private = () if keys.objects is None else _private_places(tokens, keys.objects)
         for place, token in enumerate(tokens):
             if token[0] == '"':
@@ -189,14 +189,14 @@ class Values:
             self.value(tokens, place, text, keys.label)
 
     def _key(self, tokens: list[str], place: int, key: str) -> None:
-        """Adds a key that may hold values, or that holds what stands for one already."""
+        """Adds a key that may hold values or replacements."""
         if (parts := exact_parts(key)) or holds_replacement(key):
             self._keys.append((tokens, place, key, parts, len(self.cells)))
             for low, high in parts:
                 self.value(tokens, place, key[low:high], "")
 
     def string(self, tokens: list[str], place: int, text: str, label: str, depth: int = 0) -> None:
-        """Adds a string, or the values in it if it holds JSON; `tokens` has it at `place`."""
+        """Adds the string at `place` in `tokens`, or its values if it holds JSON."""
         if text[-1:] in _ENDS and depth < _DEEPEST_JSON and (inner := _inner_tokens(text)):
             self.collect(inner, Keys(label), depth + 1)
             self._inner.append((tokens, place, inner))
@@ -225,7 +225,7 @@ class Values:
             tokens, place = self._places[index]
             tokens[place] = _encoded(new, tokens[place])
             touched.add(id(tokens))
-        # The innermost come first.
+        # Innermost strings come first.
         for tokens, place, inner in self._inner:
             if id(inner) in touched:
                 tokens[place] = _encoded("".join(inner), tokens[place])
@@ -237,7 +237,7 @@ def _is_key(tokens: list[str], place: int) -> bool:
 
 
 def _private_places(tokens: list[str], objects: KeyObjects[int]) -> Collection[int]:
-    """Returns where strings stand in the tokens that are private members of a key."""
+    """Returns the positions of tokens that are private members of a cryptographic key."""
     for place, token in enumerate(tokens):
         if token[0] == '"':
             if _is_key(tokens, place):
@@ -254,7 +254,7 @@ def _private_places(tokens: list[str], objects: KeyObjects[int]) -> Collection[i
 
 
 def _with_parts(key: str, parts: tuple[tuple[int, int], ...], swept: list[str]) -> str:
-    """Returns a key with those of its parts replaced that are values."""
+    """Returns a key with its parts that are values replaced."""
     new = key
     for (low, high), part in reversed(list(zip(parts, swept, strict=True))):
         if is_replaced(part):
@@ -267,7 +267,7 @@ def _encoded(text: str, token: str) -> str:
 
 
 def _inner_tokens(text: str) -> list[str]:
-    """Returns the tokens of a string that holds JSON with keys, or with strings; none for any other."""
+    """Returns the tokens of a string that holds JSON with keys or strings; empty for any other."""
     bare = text.strip(" \t\r\n")
     if bare[:1] + bare[-1:] not in {"{}", "[]"} or '"' not in bare:
         return []

@@ -1,7 +1,7 @@
-"""Sweeps texts whose values have names: each value with its name as its label, and then all of it as plain text.
+"""Sweeps texts with named values: each value with its name as label, and then the whole text as plain text.
 
-So nothing is left out, whatever the text is, and a text that only looks like its format is swept like any other. A
-model reads the values alone, comments among them, so that it takes no name or mark for a value.
+Thus nothing is left out, even if a text only resembles its format. A model reads only the values and comments, so
+that it takes no name or mark for a value.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def as_text(new: str) -> str:
-    """Returns the text of a swept value as it is."""
+    """Returns the text of a swept value unchanged."""
     return new
 
 
 class Labelled(NamedTuple):
-    """A value of a text from `start` up to `end`: as rules read it, its label, and how its new text is written.
+    """A value from `start` up to `end`: its decoded text, its label, and the function that encodes its new text.
 
-    A value of which `text` is None cannot be read, and is emptied.
+    A value whose `text` is None cannot be read, and is emptied.
     """
 
     start: int
@@ -38,27 +38,27 @@ FindLabelled = Callable[[str], Iterable[Labelled]]
 def sweep_labelled(
     blocks: Iterable[str], sweep: "Sweep", find: FindLabelled, ends: Sequence[str] = ("\n",)
 ) -> Iterator[str]:
-    """Yields the swept text block by block; it takes every text.
+    """Yields the swept text block by block; accepts any text.
 
-    `find` is given pieces that end in the first of `ends` that stands in the second half of what is held.
+    `find` gets pieces of the text, each cut behind the first of `ends` that occurs in the second half of the held text.
     """
-    # The values are replaced in every mode, so that none is counted again as text.
+    # Values are replaced in every mode, so that none is counted again as text.
     values = sweep.part(redacts=True)
     yield from sweep.stream(with_values_swept(blocks, values, find, ends), by_rules_only=True)
     add_counts(sweep, values)
 
 
 def add_counts(sweep: "Sweep", values: "Sweep") -> None:
-    """Adds what was counted of the values of a file to the counts of the file."""
+    """Adds the counts of a file's labelled values to the counts of the file."""
     if not sweep.redacts and values.counts.emptied_values:
-        # They stay as they are.
+        # Values stay unchanged in this mode.
         values.counts.emptied_values = 0
         values.counts.unsearched_files = 1
     sweep.counts.add(values.counts)
 
 
 def with_values_swept(blocks: Iterable[str], values: "Sweep", find: FindLabelled, ends: Sequence[str]) -> Iterator[str]:
-    """Yields a text block by block with its values swept, and nothing else."""
+    """Yields a text block by block with only its labelled values swept."""
     find = _without_plain(find) if values.by_rules_only else find
     held: list[str] = []
     size = 0
@@ -78,14 +78,14 @@ def with_values_swept(blocks: Iterable[str], values: "Sweep", find: FindLabelled
 
 
 def _without_plain(find: FindLabelled) -> FindLabelled:
-    """Returns a finder without the texts that rules find as much in when they are swept with all others."""
+    """Returns a finder without unlabelled plain texts, which the later sweep of the whole text covers."""
     return lambda text: (
         one for one in find(text) if one.label or one.written is not as_text or one.text != text[one.start : one.end]
     )
 
 
 def swept_values(text: str, values: "Sweep", find: FindLabelled) -> str:
-    """Returns a text with its values swept, and with those emptied that cannot be read."""
+    """Returns a text with its values swept, and unreadable values emptied."""
     found = list(find(text))
     read = [one for one in found if one.text is not None]
     changed = values.cells([one.text or "" for one in read], [one.label for one in read])

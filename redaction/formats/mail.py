@@ -35,7 +35,7 @@ MAILBOX_MARK: Final = b"From "
 # A message is held in memory, several times over.
 _LARGEST: Final = 100_000_000
 _LONGEST_LINE: Final = 1_000_000
-# A sentence may begin with the word alone.
+# The time distinguishes the line from a sentence that begins with `From`.
 _BEGINNING: Final = re.compile(rb"From [^\n]{1,500}[0-9]{2}:[0-9]{2}")
 _COMMENT: Final = re.compile(r"\([^()]*\)")
 _IDENTITY: Final = frozenset({"", "7bit", "8bit", "binary"})
@@ -58,7 +58,7 @@ _ADDRESSES: Final = frozenset(
         "disposition-notification-to",
     }
 )
-# Headers that say what a part is: their parameters are swept one by one, and encodings are among the known ones.
+# Headers of a part's type and encoding, whose parameters are swept one by one.
 _STRUCTURE: Final = frozenset({"content-type", "content-disposition", "content-transfer-encoding"})
 # Other headers with a grammar, in which `[` begins no address.
 _OF_ADDRESSES: Final = frozenset(
@@ -68,7 +68,7 @@ _OF_ADDRESSES: Final = frozenset(
         "list-post list-help list-owner list-archive list-subscribe"
     ).split()
 )
-# What replaces an address, with what is left of it on either side.
+# The replacement of an address, with the rest of the address on either side.
 _ADDRESS: Final = re.compile(r"[0-9A-Za-z_.%+'&~-]{0,64}\[EMAIL_ADDRESS\]")
 _REDACTED_ADDRESS: Final = "EMAIL_ADDRESS@redacted.invalid"
 # The label of the names beside addresses.
@@ -85,9 +85,9 @@ _UTF8.header_encoding = QP
 
 
 def sweep_mail(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sweep_member: SweepMember) -> None:
-    """Writes a copy of a message with every header, text and attachment swept, each part in its own encoding.
+    """Writes a copy of a message with every header, text and attachment swept, keeping the encoding of each part.
 
-    In place of an attachment that must be withheld stands a sentence that says so.
+    An attachment that must be withheld is replaced by the text `WITHHELD`.
 
     Raises:
         WithheldError: the message is broken, or over the bounds.
@@ -102,10 +102,10 @@ def sweep_mail(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, 
 
 
 def sweep_mailbox(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sweep_member: SweepMember) -> None:
-    """Writes a copy of a mailbox (mbox) with every message swept as one of its own, and the lines between them too.
+    """Writes a copy of a mailbox (mbox) with every message swept by itself, and the lines between messages too.
 
     Raises:
-        WithheldError: the mailbox is broken, or one of its messages is, or is over the bounds.
+        WithheldError: the mailbox or a message is broken, or over the bounds.
     """
     with (
         parser_failures_withheld("mail"),
@@ -122,7 +122,7 @@ def sweep_mailbox(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBound
             line = sweep.part()
             file.write(line.text(between.decode("latin-1")).encode("latin-1") + b"\n")
             sweep.counts.add(line.counts)
-            # Each message may have as many parts as one alone.
+            # Each message has the bound on parts of a single message.
             bounds.members = members
             one = sweep.again()
             swept = _swept(one, message, Path(folder), bounds, sweep_member)
@@ -160,7 +160,7 @@ def _swept(sweep: Sweep, raw: bytes, folder: Path, bounds: ArchiveBounds, sweep_
 
 
 class _AsWritten(Compat32):
-    """Policy that writes each header as it is, in time linear in its length."""
+    """Policy that writes each header unchanged, in time linear in its length."""
 
     def fold_binary(self, name: str, value: str) -> bytes:
         """Returns the lines of a header."""
@@ -176,11 +176,11 @@ class _MailCopy:
         self._folder = folder
         self._bounds = bounds
         self._sweep_member = sweep_member
-        # The names beside addresses: the names of files are searched by rules alone, which know no names.
+        # Names beside addresses, which are looked for in file names too, because rules alone find no names there.
         self._names = KnownNames()
 
     def sweep(self, part: "Message[str, str]") -> None:
-        """Sweeps a message, or a part of one with all that is inside."""
+        """Sweeps a message, or a part of a message with its inner parts."""
         self._bounds.members -= 1
         if self._bounds.members < 0:
             raise WithheldError("mail", "too_many_members")
@@ -206,7 +206,7 @@ class _MailCopy:
         return new if self._sweep.redacts and swept.counts.values else text
 
     def _headers(self, part: "Message[str, str]") -> None:
-        """Sweeps the headers together, each with its name as its label; unchanged ones stay as they are written."""
+        """Sweeps the headers together, each labelled by its name; unchanged headers stay as written."""
         headers = list(part.raw_items())
         texts: list[str] = []
         labels: list[str] = []
@@ -217,7 +217,7 @@ class _MailCopy:
                     texts.append(text)
                     labels.append(label)
                     owners.append(index)
-        # What changes is known in every mode, so that nothing is counted twice.
+        # Changes are computed in every mode, so that nothing is counted twice.
         sweep = self._sweep.part(redacts=True)
         changed = sweep.cells(texts, labels)
         self._sweep.counts.add(sweep.counts)
@@ -239,7 +239,7 @@ class _MailCopy:
             part[name] = new
 
     def _rest(self, name: str, value: str) -> str | None:
-        """Returns a header of addresses swept as a whole, for what the parts of it leave out; None if it stays."""
+        """Returns an address header swept as a whole, to cover text outside its parts; None if unchanged."""
         if name.lower() not in _ADDRESSES:
             return None
         text = _decoded(value)
@@ -247,14 +247,14 @@ class _MailCopy:
         return None if swept is None or swept == text else _word(_ADDRESS.sub(_REDACTED_ADDRESS, swept))
 
     def _structure(self, part: "Message[str, str]") -> str:
-        """Sweeps the parameters of the headers that say what a part is; returns the name of its file, or ""."""
+        """Sweeps the parameters of a part's type and encoding headers; returns the name of its file, or ""."""
         original = _decoded(part.get_filename() or "")
         for header in ("Content-Type", "Content-Disposition"):
             if part[header] is None:
                 continue
             kind, *parameters = part.get_params(failobj=[], header=header)
             if self._sweep.matches(_decoded(kind[0])):
-                # It says nothing that can be read, and may be anything.
+                # Dropped, because a type with a value in it is no media type.
                 del part[header]
                 continue
             for key, value in parameters:
@@ -264,7 +264,7 @@ class _MailCopy:
                 else:
                     found = self._sweep.matches(text)
                     if key == "boundary":
-                        # Programs make it of numbers at random, which may pass for one of a card.
+                        # Digits alone do not count, because random digits in a boundary may look like a card number.
                         found = [match for match in found if any(map(str.isalpha, text[match.start : match.end]))]
                     new, entities = ("withheld" if found else text), [match.entity for match in found]
                 self._sweep.counts.categories.update(entities)
@@ -277,7 +277,7 @@ class _MailCopy:
 
     def _content(self, part: "Message[str, str]", name: str) -> None:
         if part.get_content_maintype() == "multipart" or _encoding(part) not in _KNOWN_ENCODINGS:
-            # Parts that are not found, or an encoding that some reader of mail may know.
+            # A message that the parser cannot split, or an encoding that only other readers of mail know.
             self._not_searched(part, binary=False)
             return
         content = part.get_payload(decode=True)
@@ -318,7 +318,7 @@ def _encoding(part: "Message[str, str]") -> str:
 
 
 def _encode_plainly(part: "Message[str, str]") -> None:
-    """Names the transfer encoding of a part as the parser knows it, and reads a message that is encoded as a whole."""
+    """Normalises the transfer encoding of a part for the parser, and decodes a message that is encoded as a whole."""
     encoding = _encoding(part)
     if part["Content-Transfer-Encoding"] is None or (encoding not in _KNOWN_ENCODINGS and not part.is_multipart()):
         return
@@ -334,11 +334,11 @@ def _encode_plainly(part: "Message[str, str]") -> None:
 
 
 def _header_texts(name: str, value: str) -> Iterator[tuple[str, str]]:
-    """Yields the texts of a header with their labels: names and addresses by turns, or all of it."""
+    """Yields the texts of a header with labels: alternately names and addresses, or the whole header."""
     if name.lower() not in _ADDRESSES:
         yield name, _decoded(value)
         return
-    # Encoded words are decoded after the parts are separated: they may hold commas.
+    # Encoded words may hold commas, and so are decoded after the parts are separated.
     for shown, address in getaddresses([_FOLD.sub(" ", _readable(value))]):
         yield _NAME_LABEL, _decoded(shown)
         yield name, address
@@ -350,7 +350,7 @@ def _encoded(name: str, texts: list[str]) -> str:
     if name.lower() not in _ADDRESSES:
         return _word(" ".join(texts))
     pairs = zip(texts[::2], texts[1::2], strict=True)
-    # What is left of a name with a comma needs quotes, and an address that was replaced is none any more.
+    # A name with a comma needs quotes, and a replaced address is no longer valid.
     return ", ".join(f"{_phrase(shown)} <{address}>" if shown else _word(address) for shown, address in pairs)
 
 
@@ -361,12 +361,12 @@ def _phrase(shown: str) -> str:
 def _word(text: str) -> str:
     if text.isascii():
         return text
-    # `Header` takes time in the square of the length.
+    # Bounded, because `Header` takes time quadratic in the length.
     return " ".join(filter(None, _UTF8.header_encode_lines(text, itertools.repeat(_LONGEST_WORD))))
 
 
 def _readable(text: str) -> str:
-    """Returns the text that the parser could not decode: UTF-8, else Latin-1."""
+    """Returns text that the parser left undecoded, decoded as UTF-8, else Latin-1."""
     raw = text.encode("utf-8", "surrogateescape")
     try:
         return raw.decode()
@@ -384,7 +384,7 @@ def _decoded(value: str) -> str:
 
 
 def _charset(part: "Message[str, str]", raw: bytes) -> str | None:
-    """Returns the codec of a text that names one and is valid in it; None for content that says for itself."""
+    """Returns the codec that a text part names, if its content is valid in it; None to detect the codec by content."""
     if part.get_content_maintype() != "text":
         return None
     charset = part.get_content_charset()
@@ -399,7 +399,7 @@ def _file_name(part: "Message[str, str]") -> str:
 
 
 def _set_content(part: "Message[str, str]", content: bytes) -> None:
-    """Puts the content into a part in the part's own encoding, or in one that can hold it."""
+    """Sets the content of a part in the part's transfer encoding, or in another that can hold it."""
     encoding = _encoding(part)
     if encoding == "base64" or (encoding != "quoted-printable" and not _is_text(content)):
         encoding, payload = "base64", base64.encodebytes(content).decode("ascii")

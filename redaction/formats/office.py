@@ -1,7 +1,7 @@
-"""Sweeps documents and workbooks of Office Open XML: texts and cells are replaced in place, all other marks stay.
+"""Sweeps documents and workbooks of Office Open XML: texts and cells are replaced in place, other markup stays.
 
-Libraries that write these files keep parts of them as they are, or lose some. So the file is copied part by part, and
-one with a part that is no text (a picture, a macro, an embedded file) is withheld.
+Libraries that write these files keep some parts unswept, or lose some. So the file is copied part by part, and a file
+with a part that is no text (a picture, a macro, an embedded file) is withheld.
 """
 
 import html
@@ -29,11 +29,11 @@ _MARKS: Final = re.compile(
 )
 _RELATIONS: Final = re.compile(r"(?:.*/)?_rels/[^/]*\.rels")
 _EXTERNAL: Final = re.compile(r"<Relationship\b(?=[^<>]*\sTargetMode=\"External\")[^<>]*?\sTarget=\"([^\"]*)\"[^<>]*>")
-# What a reader shows beside a link.
+# Attributes of a link that readers show.
 _LINK: Final = re.compile(r"<(?:w:)?hyperlink\b[^<>]*>")
 _SHOWN: Final = re.compile(r" (?:display|tooltip|w:tooltip)=\"([^\"]*)\"")
 _ANY_TARGET: Final = re.compile(r"<Relationship\b(?=[^<>]*\sTargetMode=)[^<>]*?\sTarget=[\"']([^\"']*)")
-# Marks that say nothing of each other.
+# Separator of markup texts that are searched together but unrelated.
 _BETWEEN: Final = "\n.\n"
 _TABLE: Final = re.compile(r"xl/tables/table[0-9]+\.xml")
 _TABLE_COLUMN: Final = re.compile(r"<tableColumn\b[^<>]*?\sname=\"([^\"]*)\"")
@@ -48,9 +48,9 @@ _TO_CALCULATION: Final = re.compile(
 _SHEET_NAME: Final = re.compile(r"<sheet\b[^<>]*?\sname=\"([^\"]*)\"")
 _TIMES: Final = re.compile(r"(<dcterms:(?:created|modified)\b[^>]*>)[^<]*")
 _NO_TIME: Final = "1970-01-01T00:00:00Z"
-# What no reader of such a file writes, and what could hide a text from the search for marks.
+# Markup that no Office program writes, and that could hide a text from the patterns here.
 _HIDING: Final = ("<!", "<?xml-")
-# Types that marks hold by themselves: names of schemas, and times that are replaced where they are known.
+# Types that markup holds legitimately: schema names, and times, which are replaced where known.
 _OF_MARKS: Final = frozenset({"URL", "DATE_TIME"})
 _LABELS: Final = {"creator": "author name", "lastModifiedBy": "author name", "Manager": "manager name"}
 
@@ -73,7 +73,7 @@ def sweep_office(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds
     """Writes a copy of a document or workbook with its texts, cells and properties swept.
 
     Raises:
-        WithheldError: it is broken or over the bounds, or holds what cannot be swept.
+        WithheldError: the file is broken or over the bounds, or has content that cannot be swept.
     """
     with parser_failures_withheld("office"):
         check_directory(source)
@@ -81,12 +81,12 @@ def sweep_office(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds
             parts = _parts(archive, bounds)
         sheets = [html.unescape(name) for name in _SHEET_NAME.findall(parts.get("xl/workbook.xml", ""))]
         if sweep.redacts and sweep.again().cells(sheets, [""] * len(sheets)):
-            # Formulas name them, and a replacement is no legal name.
+            # Formulas refer to sheet names, and a replacement is no legal name.
             raise WithheldError("office", "embedded")
         if any(_SHEETS.fullmatch(name) for name in parts):
             parts |= sweep_workbook(sweep, {name: text for name, text in parts.items() if _SHEETS.fullmatch(name)})
         if parts.pop(_CALCULATION, None) is not None:
-            # It names cells whose formulas may be left out, and is made again without being missed.
+            # Left out: it names cells whose formulas may be removed, and programs rebuild it.
             for name in ("[Content_Types].xml", "xl/_rels/workbook.xml.rels"):
                 parts[name] = _TO_CALCULATION.sub("", parts.get(name, ""))
         _sweep_links(sweep, parts)
@@ -107,7 +107,7 @@ def sweep_office(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds
 
 
 def _parts(archive: zipfile.ZipFile, bounds: ArchiveBounds) -> dict[str, str]:
-    """Returns the text of every part but the thumbnail, in the order of the archive."""
+    """Returns the text of every part except the thumbnail, in the order of the archive."""
     parts: dict[str, str] = {}
     left = min(_LARGEST, bounds.expanded_bytes)
     for member in archive.infolist():
@@ -120,7 +120,7 @@ def _parts(archive: zipfile.ZipFile, bounds: ArchiveBounds) -> dict[str, str]:
         if name in parts or not any(kind.fullmatch(name) for kind in (_TEXTS, _PROPERTIES, _SHEETS, _MARKS)):
             raise WithheldError("office", "embedded")
         with archive.open(member) as content:
-            # The sizes that an archive states may be false.
+            # Sizes stated in an archive may be false.
             raw = content.read(left + 1)
         left -= len(raw)
         bounds.expanded_bytes -= len(raw)
@@ -134,7 +134,7 @@ def _parts(archive: zipfile.ZipFile, bounds: ArchiveBounds) -> dict[str, str]:
 
 
 def _sweep_links(sweep: Sweep, parts: dict[str, str]) -> None:
-    """Empties the targets outside of the file that hold a value, and takes out what is shown beside links with one."""
+    """Empties external targets that hold a value, and removes shown attributes of links that hold one."""
 
     def emptied(found: re.Match[str]) -> str:
         if not _counted(sweep, found[1]):
@@ -153,7 +153,7 @@ def _sweep_links(sweep: Sweep, parts: dict[str, str]) -> None:
 
 
 def _counted(sweep: Sweep, raw: str) -> bool:
-    """Returns whether an attribute holds a value, and counts what it holds."""
+    """Counts the values in an attribute; returns whether it holds any."""
     found = sweep.matches(html.unescape(raw))
     sweep.counts.categories.update([match.entity for match in found])
     return bool(found)
@@ -161,7 +161,7 @@ def _counted(sweep: Sweep, raw: str) -> bool:
 
 def _properties(sweep: Sweep, text: str) -> str:
     def cells(texts: list[str], labels: list[str]) -> dict[int, str]:
-        # The first word is the element, the second what is around it.
+        # The label's first word is the element, the second its parent.
         known = [_LABELS.get(label.partition(" ")[0], label) for label in labels]
         return sweep.cells([text if text != _NO_TIME else "" for text in texts], known)
 
@@ -169,7 +169,7 @@ def _properties(sweep: Sweep, text: str) -> str:
 
 
 def _check_marks(sweep: Sweep, name: str, text: str) -> None:
-    """Checks that nothing is left where no text is looked for: in attributes, styles, relations and names of parts."""
+    """Withholds a file with values where texts are not swept: in attributes, styles, relations and part names."""
     found: list[str] = [name]
 
     def note(cells: list[str], _: list[str]) -> dict[int, str]:
@@ -185,7 +185,7 @@ def _check_marks(sweep: Sweep, name: str, text: str) -> None:
 
 
 def _check_tables(parts: dict[str, str]) -> None:
-    """Checks that the cells that name the columns of tables are unchanged: else the file would be no valid one."""
+    """Withholds a file whose tables' column names differ from their cells, because it would be invalid."""
     names = {
         _ENCODED_LINE_BREAK.sub(lambda found: chr(int(found[1], 16)), html.unescape(name))
         for part, text in parts.items()
@@ -199,10 +199,10 @@ def _check_tables(parts: dict[str, str]) -> None:
 def sweep_word_part(sweep: Sweep, part: str) -> str:
     """Returns a part of a document with its text and the names of its authors swept.
 
-    A value that several runs divide is replaced in the first of them, and taken out of the others.
+    A value that spans several runs is replaced in the first run, and removed from the others.
 
     Raises:
-        WithheldError: it has text elsewhere than in runs.
+        WithheldError: the part has text outside of runs.
     """
     if _NAMESPACE.search(part) is None or not all(
         map(_OF_THE_FORMAT.fullmatch, _OTHER.findall(_PIECE.sub("<x/>", part)))
@@ -240,16 +240,16 @@ def _text(piece: re.Match[str]) -> str:
     if piece["start"] is not None:
         return html.unescape(piece["text"])
     if piece["tab"] is not None:
-        # What it divides is read as one line: "Name:", and the name.
+        # A tab is read as a blank, so that a label and its value share a line: "Name:", and the name.
         return " "
     return "\n" if piece["line"] is not None else "\t" if piece["gap"] is not None else ""
 
 
 def _labelled_cells(pieces: list[re.Match[str]], texts: list[str]) -> list[tuple[int, str, str]]:
-    """Returns the cells of tables that a row or column names: where each begins in the joined texts, it, its label."""
+    """Returns the labelled cells of tables: start in the joined texts, text, and label from row or column."""
     tables: list[TableLabels] = []
     cells: list[tuple[int, str, str]] = []
-    # Where open cells begin, by the texts before them.
+    # Starts of open cells, as indices of texts.
     begun: list[tuple[int, int]] = []
     at = 0
     for index, (piece, text) in enumerate(zip(pieces, texts, strict=True)):

@@ -1,4 +1,4 @@
-"""Sweeps the cells of workbooks, with the names of their columns."""
+"""Sweeps the cells of workbooks, labelled by the names of their columns."""
 
 import html
 import re
@@ -20,17 +20,17 @@ _VALUE: Final = re.compile(r"<v\b[^<>]*>([^<]*)</v>")
 _FORMULA: Final = re.compile(r"<f\b[^<>]*>([^<]+)</f>")
 _MAY_HOLD_VALUES: Final = re.compile(r'"|[0-9]{6}')
 _HEADER: Final = re.compile(r"<((?:odd|even|first)(?:Header|Footer))>([^<]+)</\1>")
-# Codes in a header: its part, the font, a size, a colour, a page number.
+# Codes in a page header: section, font, size, colour, page number.
 _CODE: Final = re.compile(r'(&(?:"[^"]*"|K[0-9A-Fa-f]{6}|[0-9]+|.))', re.DOTALL)
 _TYPE: Final = re.compile(r'\st="([a-zA-Z]+)"')
 _COLUMN: Final = re.compile(r'\sr="([A-Z]{1,3})[0-9]+"')
-# Rows among which the names of columns are looked for.
+# First rows that may name the columns.
 _HEAD: Final = 24
 _PREFIXED: Final = re.compile(r"<\w+:(?:worksheet|sst)\b")
 
 
 class _Cell(NamedTuple):
-    """A cell of a sheet: its place in the part, column, type, text and formula, and which shared string it is."""
+    """A cell of a sheet: span in the part, column, type, text, formula, and index of its shared string, if any."""
 
     start: int
     end: int
@@ -46,7 +46,7 @@ def sweep_workbook(sweep: Sweep, parts: Mapping[str, str]) -> dict[str, str]:
     """Returns the shared strings and sheets of a workbook with their cells swept; a number with a value becomes text.
 
     Raises:
-        WithheldError: it is written in a form that is not known.
+        WithheldError: the workbook's XML has an unknown form.
     """
     if any(_PREFIXED.search(text) for text in parts.values()):
         raise WithheldError("office", "embedded")
@@ -65,7 +65,7 @@ def sweep_workbook(sweep: Sweep, parts: Mapping[str, str]) -> dict[str, str]:
                 if index in changed and cell.item is not None
             }
             for index in _with_values(sweep, cells):
-                # What the formula made stays, without it.
+                # The formula's result stays without the formula.
                 changed.setdefault(index, cells[index].text)
             swept[name] = _with_headers(sweep, _with_cells(text, cells, changed))
     rest = [index for index in range(len(items)) if index not in used]
@@ -77,7 +77,7 @@ def sweep_workbook(sweep: Sweep, parts: Mapping[str, str]) -> dict[str, str]:
 
 
 def cell_texts(parts: Mapping[str, str]) -> set[str]:
-    """Returns the texts of all cells of the sheets of a workbook, of which the parts hold its shared strings too."""
+    """Returns the texts of all cells of a workbook's sheets; `parts` include the shared strings."""
     items = [_joined(found[1] or "") for found in _ITEM.finditer(parts.get(_STRINGS, ""))]
     return {cell.text for name, text in parts.items() if name != _STRINGS for cell in _cells(text, items)}
 
@@ -103,10 +103,10 @@ def _swept_cells(sweep: Sweep, cells: list[_Cell]) -> dict[int, str]:
 
 
 def _with_values(sweep: Sweep, cells: list[_Cell]) -> Iterator[int]:
-    """Yields the indices of the cells whose formulas hold values, and counts these."""
+    """Yields the indices of cells whose formulas hold values, and counts these values."""
     found: dict[str, list[str]] = {}
     for index, cell in enumerate(cells):
-        # A value is a text in it, or a long number.
+        # Values in formulas are texts or long numbers.
         if _MAY_HOLD_VALUES.search(cell.formula):
             if cell.formula not in found:
                 found[cell.formula] = [match.entity for match in sweep.matches(cell.formula)]
@@ -142,7 +142,7 @@ def _joined(inside: str) -> str:
 
 
 def _with_cells(sheet: str, cells: list[_Cell], changed: Mapping[int, str]) -> str:
-    """Returns a sheet with the changed cells that have their text in themselves; their formulas are left out."""
+    """Returns a sheet with changed inline cells, without their formulas."""
     parts: list[str] = []
     place = 0
     for index, cell in enumerate(cells):
@@ -167,7 +167,7 @@ def _with_items(strings: str, changed: Mapping[int, str]) -> str:
 
 
 def _with_headers(sweep: Sweep, sheet: str) -> str:
-    """Returns a sheet with the headers and footers of its pages swept, each text between two codes alone."""
+    """Returns a sheet with its page headers and footers swept, each text between two codes by itself."""
     headers = list(_HEADER.finditer(sheet))
     split = [_CODE.split(html.unescape(found[2])) for found in headers]
     places = [(number, place) for number, parts in enumerate(split) for place in range(0, len(parts), 2)]

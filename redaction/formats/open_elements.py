@@ -6,7 +6,7 @@ from redaction.formats.nested_labels import is_known_label, is_stated, label_sco
 from redaction.rules.labels import PRIVATE_MEMBER
 from redaction.search.key_members import KEY_ELEMENTS, PRIVATE_ELEMENTS
 
-# Elements below are not followed.
+# Deeper elements are not tracked.
 _DEEPEST: Final = 1_000
 # Longer texts are no names of columns.
 _LONGEST: Final = 100
@@ -16,13 +16,13 @@ _OF_KEYS: Final = frozenset({"string", "integer", "real", "date"})
 
 
 class OpenElements:
-    """The elements that are open at a place, and the label that they give to a text there."""
+    """Tracker of open elements, which give the label of a text."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
-        # What the attributes of each say that its value is.
+        # Labels that the attributes of each open element state.
         self._stated: list[str] = []
-        # The last key of a property list, and how many elements are open around it.
+        # The last key of a property list, and the number of open elements around it.
         self._key = ""
         self._key_depth = 0
         self._tables: list[TableLabels] = []
@@ -30,7 +30,7 @@ class OpenElements:
         self._term = ""
 
     def open(self, name: str, stated: str = "") -> None:
-        """Notes the beginning of an element, of which attributes may have `stated` what its value is."""
+        """Notes the beginning of an element; `stated` is the label in its attributes, if any."""
         if len(self._names) >= _DEEPEST:
             return
         self._names.append(name)
@@ -44,7 +44,7 @@ class OpenElements:
             self._tables[-1].open(lower)
 
     def close(self, name: str) -> None:
-        """Notes the end of an element, and of those inside."""
+        """Notes the end of an element, and of unclosed elements inside it."""
         if name not in self._names:
             return
         place = len(self._names) - 1 - self._names[::-1].index(name)
@@ -58,7 +58,7 @@ class OpenElements:
             self._tables[-1].close(name.lower())
 
     def label(self, text: str) -> str:
-        """Returns the label of a text: the head of its cell in a table or term in a list, else the elements around."""
+        """Returns the label of a text: its cell's head, its term in a list, or the elements around it."""
         names = self._names
         if not names:
             return ""
@@ -84,7 +84,7 @@ class OpenElements:
 
 
 class TableLabels:
-    """A table: the texts of its first row may name its columns, and the first cell of a row those behind it."""
+    """Labels of a table: its first row may name columns, and the first cell of a row the other cells."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -94,7 +94,7 @@ class TableLabels:
         self._row_head = ""
 
     def open(self, name: str) -> None:
-        """Notes the beginning of an element inside, in small letters."""
+        """Notes the beginning of an inner element, named in small letters."""
         if name == "tr":
             self._end_row()
         elif name in {"td", "th"}:
@@ -107,14 +107,14 @@ class TableLabels:
                 self._names.append("")
 
     def close(self, name: str) -> None:
-        """Notes the end of an element inside."""
+        """Notes the end of an inner element."""
         if name == "tr":
             self._end_row()
         elif name in {"td", "th"}:
             self._in_cell = False
 
     def head(self, text: str) -> str:
-        """Returns what names a text of the open cell, of its column and its row what says more; "" for nothing."""
+        """Returns the label of a text in the open cell, from column or row, whichever is more specific; or ""."""
         if not self._in_cell or not text or text.isspace():
             return ""
         column, row_head = self._column, self._row_head
@@ -124,10 +124,10 @@ class TableLabels:
         if not self._named and column < len(self._names):
             self._names[column] = f"{self._names[column]} {written}".strip()[:_LONGEST]
         if label_score(written):
-            # It is a name of a column or row itself.
+            # The text is itself a label of a column or row.
             return ""
         name = self._names[column] if self._named and column < len(self._names) else ""
-        # The first row may have the heads of columns alone, but for the second cell of a table of two.
+        # Cells of the first row are heads, except the second cell of a table of two columns.
         in_row = not self._is_head and (column == 1 or (self._named and column > 1))
         return max(name, row_head if in_row else "", key=label_score)
 

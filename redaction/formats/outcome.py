@@ -1,4 +1,4 @@
-"""Outcome of the sweep of one file: the errors that decide it, and the bounds on what the file may expand to."""
+"""Outcome of a file's sweep, the errors that withhold a file, and the bounds on expanded files."""
 
 import errno
 import importlib.util
@@ -18,13 +18,13 @@ MACHINE_ERRORS: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
 """Codes of errors that come from the machine's disk, never from the content of a file."""
 
 SweptFile = tuple[str, "Sweep"]
-"""The kind of a file that was swept, and the sweep that counted what it holds."""
+"""The kind of a swept file, and the sweep with its counts."""
 
 SweepMember = Callable[["Sweep", Path, Path, str], SweptFile]
-"""Sweeps the file at the first path, a part of another file, of the name given last, into the second."""
+"""Sweeps a part of another file from the first path into the second; the last argument is the part's name."""
 
 SweepCells = Callable[[list[str], list[str]], dict[int, str]]
-"""Takes values and their labels; returns the new text of those that change, by index."""
+"""Takes values and their labels; returns the new texts of changed values, by index."""
 
 DEFAULT_EXPANDED_BYTES: Final = 500_000_000
 """Bytes of all members of a zip, or all values of a parquet file, together."""
@@ -38,9 +38,9 @@ BATCH: Final = 512 * 1024
 class FileOutcome:
     """Result of the sweep of a file.
 
-    `kind` is text, csv, json, xml, mail, office, parquet, zip or binary. A withheld file may not be released, for the
-    `reason`: `binary`, `broken`, `embedded` (parts of an office document), `too_many_members`, `too_large` (its
-    expanded size), `too_deep`, `value_too_long` or `not_installed` (the optional part that reads it).
+    `kind` is text, csv, json, xml, mail, office, parquet, zip or binary. A withheld file may not be released; the
+    `reason` is `binary`, `broken`, `embedded` (parts of an office document), `too_many_members`, `too_large` (expanded
+    size), `too_deep`, `value_too_long` or `not_installed` (an optional package).
     """
 
     kind: str
@@ -50,7 +50,7 @@ class FileOutcome:
 
 
 class WithheldError(Exception):
-    """A file cannot be swept; `args` are its kind and the reason."""
+    """Raised for a file that cannot be swept; `args` are its kind and the reason."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(kind, reason)
@@ -59,10 +59,10 @@ class WithheldError(Exception):
 
 
 def require_parquet() -> None:
-    """Checks that the package which reads Parquet files can be imported.
+    """Checks that the package for Parquet files can be imported.
 
     Raises:
-        WithheldError: it is not installed.
+        WithheldError: the package is not installed.
     """
     if not _parquet_installed():
         raise WithheldError("parquet", "not_installed")
@@ -93,7 +93,7 @@ def parser_failures_withheld(kind: str) -> Iterator[None]:
 
 @dataclass(slots=True)
 class ArchiveBounds:
-    """Rest of the bounds of a file that expands, shared by the archives and tables inside it."""
+    """Remaining bounds of an expanding file, shared by the archives and tables inside it."""
 
     members: int = 2_000
     expanded_bytes: int = DEFAULT_EXPANDED_BYTES
@@ -101,7 +101,7 @@ class ArchiveBounds:
 
     @contextmanager
     def deeper(self, kind: str) -> Iterator[None]:
-        """Counts one level of nesting while what is inside of a file of this kind is swept.
+        """Counts one level of nesting during the sweep of a file's content.
 
         Raises:
             WithheldError: no level is left.

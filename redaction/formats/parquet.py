@@ -1,4 +1,4 @@
-"""Sweeps parquet files: every row of every column, of every type, in batches of bounded size.
+"""Sweeps Parquet files: every row of every column of every type, in batches of bounded size.
 
 The expanded size is counted before columns are expanded.
 """
@@ -22,19 +22,19 @@ BATCH_BYTES: Final = 32_000_000
 _MAX_ROWS: Final = 32_768
 _ROWS_AT_ONCE: Final = 256
 
-# A whole number below it fits into 64 bits.
+# Smaller whole numbers fit into 64 bits.
 _LARGEST_WHOLE: Final = 9e18
 
 
 def sweep_parquet(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sample_rows: int) -> None:
     """Writes a copy with every row swept; columns keep their names, and the file's own metadata is not copied.
 
-    A column of numbers or times becomes text if its first `sample_rows` rows hold a value. In the others, a value in a
-    later row is replaced by null, and so are bytes that are no text, which no rule can read.
+    A column of numbers or times becomes text if its first `sample_rows` rows hold a value. In other such columns a
+    value in a later row is replaced by null, as are bytes that are no text.
 
     Raises:
         WithheldError: the file is broken, or over the bounds.
-        MemoryError: the memory does not suffice.
+        MemoryError: memory is insufficient.
     """
     with parser_failures_withheld("parquet"), _opened(source) as file:
         if not sweep.redacts:
@@ -48,7 +48,7 @@ def sweep_parquet(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBound
 
 
 def _opened(source: Path) -> pq.ParquetFile:
-    """Opens the file; columns with a dictionary stay encoded, so that their size is counted before it is expanded."""
+    """Opens the file; dictionary columns stay encoded, so that their size is counted before expansion."""
     with pq.ParquetFile(source, pre_buffer=False) as file:
         encoded = dictionary_columns(file)
     return pq.ParquetFile(source, pre_buffer=False, read_dictionary=encoded)
@@ -124,7 +124,7 @@ class _Columns:
         return pa.array(merged, type=field.type)
 
     def _new_leaves(self, leaves: Sequence[Any], labels: Sequence[str]) -> dict[int, Any]:
-        """Returns the new value of each leaf that changes: text for text, null for others that are or may be values."""
+        """Returns the new value of each changed leaf, by index: text for text, null for other or unreadable values."""
         texts = []
         new: dict[int, Any] = {}
         for index, leaf in enumerate(leaves):
@@ -165,7 +165,7 @@ def _texts(column: pa.Array) -> list[str]:
 
 
 def _texts_of_floats(column: pa.Array) -> list[str]:
-    """Writes whole floats as integers, for a column of integers with gaps is often stored as floats."""
+    """Returns whole floats as integers in text, because columns of integers with gaps are often stored as floats."""
     column = column.cast(pa.float64())
     whole = pc.and_(pc.equal(column, pc.floor(column)), pc.less(pc.abs(column), pa.scalar(_LARGEST_WHOLE)))
     digits = pc.if_else(whole, column, pa.scalar(0.0)).cast(pa.int64()).cast(pa.string())
@@ -207,7 +207,7 @@ def _collect(value: Any, label: str, leaves: list[Any], labels: list[str]) -> No
 
 
 def _rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """Returns the same nested values with new leaves, in the order of `_collect`."""
+    """Returns nested values with new leaves, in the order of `_collect`."""
     if isinstance(value, dict):
         return {key: _rebuilt(item, leaf) for key, item in value.items()}
     if isinstance(value, list):
@@ -220,7 +220,7 @@ def _rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
 def dictionary_columns(file: pq.ParquetFile) -> list[str]:
     """Returns the flat columns of text and bytes with a dictionary, whose few values may expand to many bytes.
 
-    Arrow cannot keep nested columns encoded; those are counted as they are read, a few rows at a time.
+    Arrow cannot keep nested columns encoded; these are counted as they are read, a few rows at a time.
     """
     metadata = file.metadata
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
@@ -233,7 +233,7 @@ def batches(file: pq.ParquetFile, bounds: ArchiveBounds) -> Iterator[pa.RecordBa
     """Yields the decoded rows in batches by their size in memory.
 
     Raises:
-        WithheldError: they would expand to more than is left of the bounds; raised before they do.
+        WithheldError: the rows would exceed the remaining bounds; raised before they are expanded.
     """
     metadata = file.metadata
     size = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
@@ -260,7 +260,7 @@ def _joined(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _parts(read: Iterator[pa.RecordBatch], bounds: ArchiveBounds) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yields each batch, cut where it would expand to more than BATCH_BYTES, with the expanded size of each part."""
+    """Yields the parts of each batch, at most BATCH_BYTES expanded, with their expanded sizes."""
     for batch in read:
         expanded = _expanded_bytes(batch)
         bounds.expanded_bytes -= expanded

@@ -1,4 +1,4 @@
-"""The beginning of a file for a person: text, or the first rows of a table."""
+"""Preview of a file for people: the beginning of a text, or the first rows of a table."""
 
 import csv
 import io
@@ -14,9 +14,9 @@ from redaction.formats.outcome import parser_failures_withheld, require_parquet
 
 MOST_CHARS: Final = 65_536
 MOST_TABLE_CHARS: Final = 1_000_000
-"""Characters in which the rows of a table in text are looked for."""
+"""Most characters of a table in text that are read for rows."""
 MOST_ROWS: Final = 200
-"""The most rows that may be asked for."""
+"""Most rows that a caller may request."""
 MOST_COLUMNS: Final = 30
 MOST_CELL_CHARS: Final = 300
 
@@ -27,7 +27,7 @@ _LONGEST_CELL: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class FilePreview:
-    """The beginning of a file: `text`, or `columns` and `rows`; both are empty for content that is neither."""
+    """Beginning of a file: `text`, or `columns` and `rows`; all are empty for other content."""
 
     text: str | None = None
     columns: list[str] = field(default_factory=list)
@@ -36,16 +36,16 @@ class FilePreview:
 
     @property
     def empty(self) -> bool:
-        """Returns whether there is nothing that a person could read."""
+        """Returns whether the preview has no readable content."""
         return self.text is None and not self.columns
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns it as JSON."""
+        """Returns the preview as JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, given: Any) -> "FilePreview | None":
-        """Reads what `as_dict` returned; None for anything else, and for what is past the bounds."""
+        """Reads the JSON of `as_dict`; None for other values, or beyond the bounds."""
         match given:
             case {"text": str() | None as text, "columns": list(columns), "rows": list(rows), "cut": bool(cut)}:
                 table = (columns, *rows)
@@ -60,7 +60,7 @@ class FilePreview:
 
 
 def preview_of(source: Path, name: str, rows: int, *, head: bool = False) -> FilePreview:
-    """Returns the beginning of a file, of a table the first `rows`, read by its content and the extension of its name.
+    """Returns the preview of a file, of a table the first `rows`, by its content and its name's extension.
 
     With `head` the source holds only the first bytes of the file, cut anywhere.
 
@@ -89,7 +89,7 @@ def preview_of(source: Path, name: str, rows: int, *, head: bool = False) -> Fil
 
 
 def is_separated(name: str) -> bool:
-    """Returns whether a file of this name is a table in text."""
+    """Returns whether a file's name is that of a table in text."""
     return os.path.splitext(name)[1].lower() in _SEPARATED  # noqa: PTH122 - a name, not a path
 
 
@@ -101,7 +101,7 @@ def _separated(text: str, most_rows: int, *, whole: bool) -> FilePreview:
     except csv.Error:
         return FilePreview(text[:MOST_CHARS], cut=not whole or len(text) > MOST_CHARS)
     if not whole and len(rows) <= most_rows + 1:
-        # The last one may have been cut in its middle.
+        # The last row may be incomplete.
         del rows[-1:]
     return _table(rows[0] if rows else [], rows[1:], most_rows, more=not whole)
 
@@ -114,7 +114,7 @@ def _parquet(source: Path, most_rows: int) -> FilePreview:
         names = list(file.schema_arrow.names)
         wanted = names[: MOST_COLUMNS + 1]
         batch = next(file.iter_batches(batch_size=most_rows + 1, columns=wanted), None)
-        # By place, for a file may give several columns one name.
+        # By index, because several columns may have one name.
         columns = [] if batch is None else [column.to_pylist() for column in batch.columns]
         rows = [["" if cell is None else str(cell) for cell in row] for row in zip(*columns, strict=True)]
         return _table(names, rows, most_rows, more=file.metadata.num_rows > len(rows))

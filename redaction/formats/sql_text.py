@@ -1,4 +1,4 @@
-"""Finds the values of dumps of databases: of INSERT by the columns that it or CREATE TABLE names, and of COPY."""
+"""Finds the values of database dumps, in INSERT and COPY, labelled by columns named there or in CREATE TABLE."""
 
 import re
 from collections.abc import Generator, Iterator
@@ -25,13 +25,13 @@ _LONGEST_DECLARATION: Final = 50_000
 _IN_VALUES: Final = "values"
 _IN_COPY: Final = "copy"
 ENDS: Final = (";\n", "),\n", "\n")
-"""Ends of a piece of a dump, of which the first counts: strings may hold line ends."""
+"""Possible ends of a piece of a dump, in order of preference, because strings may hold line ends."""
 _ESCAPES: Final = re.compile(r"''|\\(.)", re.DOTALL)
 _LETTERS: Final = {"n": "\n", "t": "\t", "r": "\r", "0": ""}
 
 
 class SqlValues:
-    """Finder of the values of one dump; the label of a value is the name of its column."""
+    """Finder of the values of one dump; a value's label is the name of its column."""
 
     def __init__(self) -> None:
         self._state = ""
@@ -41,7 +41,7 @@ class SqlValues:
         self._tables: dict[str, list[str]] = {}
 
     def __call__(self, text: str) -> Iterator[Labelled]:
-        """Yields the values in some lines, and without a label the comments and the strings of other statements."""
+        """Yields the values in some lines; comments and strings of other statements have no label."""
         place = 0
         while place < len(text):
             if self._state == _IN_VALUES:
@@ -56,7 +56,7 @@ class SqlValues:
                 return
 
     def _begin(self, text: str, found: re.Match[str]) -> int:
-        """Notes a statement; returns where to read on."""
+        """Notes a statement; returns the position to read on from."""
         if (created := found["created"]) is not None:
             most = found.end() + _LONGEST_DECLARATION
             end = text.find(";", found.end(), most)

@@ -1,4 +1,4 @@
-"""Sweeps files of text, in the encoding of each: tables, XML, JSON, Markdown and plain text."""
+"""Sweeps text files by format, keeping their encoding: tables, XML, JSON, Markdown, plain text and others."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _XML_BEGINNINGS: Final = ("<?xml", "<!doctype ", "<html", "<plist")
 _LONGEST_XML: Final = max(map(len, _XML_BEGINNINGS))
 _LINES: Final = ("\n",)
-# A line that divides the head of a table in Markdown from its rows.
+# The line between head and rows of a Markdown table.
 _MARKDOWN_TABLE: Final = re.compile(r"^[ \t]*+\|?[ \t]*+:?-{2,}+:?[ \t]*+\|[-:| \t]*+\r?$", re.MULTILINE)
 
 _RULE: Final = re.compile(r"[ \t]*\|?(?:[ \t]*:?-+:?[ \t]*\|)+(?:[ \t]*:?-+:?)?[ \t]*\|?[ \t]*")
@@ -47,7 +47,7 @@ _MARKS: Final = "*_` \t"
 
 
 def _finder(extension: str) -> tuple[FindLabelled, Sequence[str]] | None:
-    """Returns what finds the values of a file that have names, and what its pieces end in; None for other texts."""
+    """Returns the finder of labelled values for an extension, and the ends of its pieces; None for other texts."""
     if extension in CONTENT_LINES:
         return find_content_lines, _LINES
     if extension in ASSIGNMENTS:
@@ -58,12 +58,12 @@ def _finder(extension: str) -> tuple[FindLabelled, Sequence[str]] | None:
 
 
 def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, encoding: Encoding) -> SweptFile:
-    """Sweeps a file of text by its extension, else by its first character.
+    """Sweeps a text file in the format of its extension, else of its first character.
 
-    A table that turns out malformed is swept again as plain text, and so is JSON, with the values that it holds.
+    A malformed table is swept again as plain text, and malformed JSON as text with values.
 
     Raises:
-        WithheldError: it is JSON with a value too long to hold in memory.
+        WithheldError: the file is JSON with a value too long for memory.
     """
     if extension in TABLES:
         try:
@@ -81,7 +81,7 @@ def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, 
         find, ends = finder
         _write(sweep, target, encoding, sweep_labelled(encoding.read(source), sweep, find, ends))
     elif extension in XML or _starts_as_xml(source, encoding):
-        # An entity may have stood for a character that the encoding does not have.
+        # An entity may stand for a character that the encoding lacks.
         _write(sweep, target, encoding, sweep_xml(encoding.read(source), sweep.cells), "xmlcharrefreplace")
         return "xml", sweep
     elif extension in JSON or _starts_as_json(source, encoding):
@@ -92,7 +92,7 @@ def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, 
             _write(sweep, target, encoding, sweep_json_like(encoding.read(source), sweep))
             return "text", sweep
         except ValueTooLongError:
-            # As plain text its escapes would hide values.
+            # Not swept as plain text, because escapes would hide values.
             raise WithheldError("json", "value_too_long") from None
         else:
             return "json", sweep
@@ -110,13 +110,13 @@ def _sweep_turtle(sweep: "Sweep", source: Path, target: Path, encoding: Encoding
 
 
 def _sweep_plain(sweep: "Sweep", source: Path, target: Path, encoding: Encoding) -> SweptFile:
-    """Sweeps a file of text of no known format; the cells of a table that it begins with by their columns as well."""
+    """Sweeps a text of no known format, and first the cells of a table at its beginning, labelled by columns."""
     head = next(encoding.read(source))
     if _MARKDOWN_TABLE.search(head) is not None:
         _write(sweep, target, encoding, sweep_labelled(encoding.read(source), sweep, MarkdownTables()))
         return "text", sweep
     if (layout := table_layout(head)) is not None:
-        # The cells are replaced in every mode, so that none is counted again as text.
+        # Cells are replaced in every mode, so that none is counted again as text.
         cells = sweep.part(redacts=True)
         try:
             swept = sweep.stream(sweep_csv(encoding.read(source), cells.cells, layout.separator, among_text=True))
@@ -149,13 +149,13 @@ def _write(sweep: "Sweep", target: Path, encoding: Encoding, blocks: Iterable[st
 
 
 class MarkdownTables:
-    """Finder of the cells of the tables of one file."""
+    """Finder of the cells of the Markdown tables of one file."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
 
     def __call__(self, text: str) -> Iterator[Labelled]:
-        """Yields the cells in some lines, and without a label the text between tables."""
+        """Yields the cells in some lines; text between tables has no label."""
         start = below = 0
         lines = text.split("\n")
         for line, following in pairwise([*lines, ""]):
@@ -182,7 +182,7 @@ def _between(text: str, low: int, high: int) -> Iterator[Labelled]:
 
 
 def _cells(line: str) -> Iterator[tuple[int, int, str]]:
-    """Yields where the text of each cell of a row begins and ends, and the text."""
+    """Yields start, end and text of each cell of a row."""
     low = len(line) - len(line.lstrip(" \t"))
     low += line[low : low + 1] == "|"
     while low < len(line):

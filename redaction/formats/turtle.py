@@ -1,6 +1,6 @@
-"""Sweeps Turtle, TriG, N-Triples and N-Quads: literals, IRIs, numbers and comments, which stay what they are.
+"""Sweeps Turtle, TriG, N-Triples and N-Quads: literals, IRIs, numbers and comments, keeping valid syntax.
 
-The local name of a predicate is the label of its objects. Names stay: predicates, types, datatypes and prefixes.
+The local name of a predicate is the label of its objects. Predicates, types, datatypes and prefixes stay unchanged.
 """
 
 import re
@@ -43,14 +43,14 @@ _NEXT: Final = {".": _SUBJECT, "{": _SUBJECT, "}": _SUBJECT, ";": _PREDICATE, ",
 
 
 class NotTurtleError(ValueError):
-    """The text is no Turtle."""
+    """Raised for a text that is no Turtle."""
 
 
 def sweep_turtle(blocks: Iterable[str], sweep: "Sweep") -> Iterator[str]:
     """Yields the swept text block by block.
 
     Raises:
-        NotTurtleError: as soon as the text has words that Turtle does not have.
+        NotTurtleError: at the first words that Turtle does not have.
     """
     values = sweep.part(redacts=True)
     yield from with_values_swept(blocks, values, _Terms(), (".\n", "\n"))
@@ -58,7 +58,7 @@ def sweep_turtle(blocks: Iterable[str], sweep: "Sweep") -> Iterator[str]:
 
 
 class _Terms:
-    """Finder of the terms of one file, with the statement that is open."""
+    """Finder of the terms of one file; tracks the open statement."""
 
     def __init__(self) -> None:
         self._position = _SUBJECT
@@ -101,11 +101,11 @@ class _Terms:
             self._position = _NEXT[mark]
 
     def _term(self, start: int, kind: str, raw: str) -> Labelled | None:
-        """Returns a term as a value, None for a name; `start` is where it stands."""
+        """Returns the term at `start` as a value; None for a name."""
         end = start + len(raw)
         position, is_name = self._position, self._is_name
         if is_name:
-            # A prefix stands before its IRI.
+            # A prefix precedes its IRI.
             self._is_name = raw[-1] == ":"
         elif position == _PREDICATE:
             self._label = "" if (found := _LOCAL.search(raw)) is None else found[0].rstrip(">")
@@ -162,6 +162,6 @@ def _iri_writer(text: str) -> Callable[[str], str]:
 
 
 def _in_name(new: str) -> str:
-    """Returns a swept prefixed name, or the IRI that stands for one that is a value."""
+    """Returns a swept prefixed name, or an IRI in place of a name that is a value."""
     written = "-".join(_PLACEHOLDER.findall(new))
     return f"<urn:redacted:{written}>"

@@ -1,7 +1,7 @@
 """Sweeps texts and attributes of a stream of XML or HTML; tags, names and layout stay unchanged.
 
-It reads marks of a text and builds nothing from them: no entity that a document declares is ever expanded, and nothing
-is fetched. What is no tag is text, so that malformed documents are swept as well.
+The text is tokenised without building a document: declared entities are never expanded, and nothing is fetched. Text
+that is no tag counts as content, so that malformed documents are swept as well.
 """
 
 import html
@@ -21,7 +21,7 @@ from redaction.formats.open_elements import OpenElements
 from redaction.formats.outcome import BATCH, LONGEST_VALUE, SweepCells
 
 _NAME: Final = r"[A-Za-z_:\u0080-\U0010ffff][-.\w:]*+"
-# Comments, CDATA, instructions and declarations stand for themselves: they hold no marks.
+# Comments, CDATA, instructions and declarations are single tokens, without tags inside.
 _MARK: Final = re.compile(
     rf"""(?P<raw><!--|-->|<!\[CDATA\[|\]\]>|<\?|\?>|<![A-Za-z][^<>\[]*+[>\[])"""
     rf"""|<(?P<close>/)?(?P<name>{_NAME})(?P<inside>(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+)>""",
@@ -29,20 +29,20 @@ _MARK: Final = re.compile(
 _ATTRIBUTE: Final = re.compile(
     rf"""(?<![-.\w:])({_NAME})([ \t\r\n]*+=[ \t\r\n]*+)(?:"([^"]*+)"|'([^']*+)'|([^\s"'=<>`]++))"""
 )
-# What stands between the values of attributes, unless somebody puts something else there.
+# The usual text between values of attributes; other text there is swept.
 _ORDINARY: Final = re.compile(rf"""["']?[ \t\r\n]*+(?:{_NAME}[ \t\r\n]*+=[ \t\r\n]*+["']?)?[ \t\r\n]*+/?>?""")
 _NAMESPACE: Final = re.compile(r"xmlns(?::.*)?|xsi:(?:noNamespaceS|s)chemaLocation")
 # Elements of HTML without an end.
 _VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905
-# Attributes of HTML that say what a value is, besides those of other formats.
+# Attributes of HTML that state the label of a value, in addition to those of other formats.
 _STATING: Final = frozenset({"id", "itemprop"})
 _ENTITY: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{0,31});")
 
 
 def sweep_xml(blocks: Iterable[str], sweep: SweepCells) -> Iterator[str]:
-    """Yields the swept text block by block; a changed text is written with the entities that XML needs.
+    """Yields the swept text block by block; a changed text is escaped for XML.
 
-    The name of an attribute or element, with that of the element around it, is the label of its value.
+    The label of a value is the name of its attribute or element, with the name of the parent element.
     """
     open_elements = OpenElements()
     rest = ""
@@ -50,7 +50,7 @@ def sweep_xml(blocks: Iterable[str], sweep: SweepCells) -> Iterator[str]:
         rest += block
         if len(rest) < BATCH:
             continue
-        # A tag that may go on in the next block is held back, unless it is too long for one.
+        # A tag that may continue in the next block is held back, unless it is too long for a tag.
         end = rest.rfind("<")
         if end <= 0:
             if len(rest) <= LONGEST_VALUE:
@@ -85,7 +85,7 @@ def _swept(text: str, open_elements: OpenElements, sweep: SweepCells) -> str:
 
 
 class _XmlParts:
-    """The text in pieces, of which some are values."""
+    """Pieces of a text, some of which are values."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -104,7 +104,7 @@ class _XmlParts:
         self._pieces.append(raw)
 
     def tag(self, text: str, found: re.Match[str], local: str) -> str:
-        """Adds a tag with its attributes, and returns what they say that its value is: `name="surname"`."""
+        """Adds a tag with its attributes; returns the label that they state, as `name="surname"` does."""
         at = found.end("name")
         self.mark(text[found.start() : at])
         attributes = list(_ATTRIBUTE.finditer(text, found.start("inside"), found.end("inside")))
@@ -112,11 +112,11 @@ class _XmlParts:
         for attribute in attributes:
             group = attribute.lastindex or 0
             self._between(text[at : attribute.start(group)])
-            # A namespace is a name, and without it nothing else has its meaning.
+            # Namespaces stay, because all names depend on them.
             if _NAMESPACE.fullmatch(attribute[1]):
                 self.mark(attribute[group])
             elif _states(attribute):
-                # The name of values is none itself.
+                # A label is itself no value.
                 self.value(attribute[group], "")
             else:
                 label = nested_label(local, name := _local(attribute[1]))
@@ -142,13 +142,13 @@ class _XmlParts:
 
 
 def _stated(attributes: list[re.Match[str]]) -> str:
-    """Returns what the attributes of an element say that its value is, known words before others."""
+    """Returns the label that an element's attributes state, known words before others."""
     found = [attribute[attribute.lastindex or 0] for attribute in attributes if _states(attribute)]
     return max(found, key=label_score, default="")
 
 
 def _states(attribute: re.Match[str]) -> bool:
-    """Returns whether an attribute says what the value of its element is."""
+    """Returns whether an attribute may state the label of its element's value."""
     name, text = _local(attribute[1]), attribute[attribute.lastindex or 0]
     return states_label(name, text) or (name in _STATING and is_known_label(text))
 
@@ -158,7 +158,7 @@ def _local(name: str) -> str:
 
 
 def _plain(raw: str) -> str:
-    """Returns a text with the entities replaced that need no declaration; ones that a document declares stay."""
+    """Returns a text with predefined entities decoded; entities that a document declares stay."""
     return _ENTITY.sub(lambda found: html.unescape(found[0]), raw) if "&" in raw else raw
 
 

@@ -1,4 +1,4 @@
-"""Finds the scalars of YAML with their keys; layout, comments, anchors and the style of what stays are unchanged."""
+"""Sweeps the scalars of YAML, labelled by their keys; layout, comments, anchors and styles stay unchanged."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from redaction.search.key_members import KeyObjects
 if TYPE_CHECKING:
     from redaction.sweep import Sweep
 
-# A longer file is swept line by line.
+# Characters of the longest file that is parsed; a longer file is swept line by line.
 LONGEST: Final = 8 * 1024 * 1024
 _PROPERTIES: Final = re.compile(r"(?:[&!][^\s]*\s+)*")
 _BLOCK_HEAD: Final = re.compile(r"[|>][^\n]*\n[ ]*")
@@ -27,11 +27,11 @@ _DEEPEST: Final = 500
 
 
 class NotYamlError(ValueError):
-    """The text is not YAML, or is nested too deep."""
+    """Raised for a text that is not YAML, or is nested too deep."""
 
 
 def sweep_yaml(blocks: Iterable[str], sweep: "Sweep") -> Iterator[str]:
-    """Yields the swept text; what is not YAML, or is longer than LONGEST, is swept line by line, and then as text."""
+    """Yields the swept text; invalid YAML, or text longer than LONGEST, is swept line by line, and then as text."""
     blocks = iter(blocks)
     text = ""
     for block in blocks:
@@ -57,10 +57,10 @@ def sweep_yaml(blocks: Iterable[str], sweep: "Sweep") -> Iterator[str]:
 
 
 def _values(text: str) -> Iterator[Labelled]:
-    """Yields every scalar, and what stands between them.
+    """Yields every scalar, and the text between scalars.
 
     Raises:
-        NotYamlError: as soon as the text cannot be read.
+        NotYamlError: at the first syntax error.
     """
     place = 0
     objects: KeyObjects[yaml.ScalarEvent] = KeyObjects()
@@ -92,8 +92,8 @@ def _labelled(text: str, start: int, end: int, label: str, scalar: yaml.ScalarEv
 def _scalars(
     text: str, objects: KeyObjects[yaml.ScalarEvent]
 ) -> Iterator[tuple[str, int, int, yaml.ScalarEvent, bool]]:
-    """Yields the label, place and event of each scalar, and whether it is in a flow collection; keys have no label."""
-    # For each open collection the label around it, and for a mapping whether a key comes next.
+    """Yields label, span and event of each scalar, and whether it is in a flow collection; keys have no label."""
+    # For each open collection its outer label, and for a mapping whether a key comes next.
     above: list[tuple[str, bool | None]] = []
     label, key_next = "", None
     parent = ""
@@ -112,7 +112,7 @@ def _scalars(
                 inside = "" if key_next else label
                 above.append((parent, None if key_next is None else not key_next))
                 parent = label = inside
-                # What is in a flow collection has flow style too.
+                # Collections inside a flow collection have flow style too.
                 in_flow += bool(event.flow_style)
                 key_next = None
                 if isinstance(event, yaml.MappingStartEvent):
@@ -136,7 +136,7 @@ def _scalars(
 
 
 def _place(mark: Any) -> int:
-    # The parser in C has marks of another class than that in Python.
+    # The C parser's marks have another class than the Python parser's.
     return int(mark.index)
 
 
@@ -149,7 +149,7 @@ def _plain(new: str) -> str:
 
 
 def _escaped(new: str) -> str:
-    # The encoding of the file may not have what an escape stands for.
+    # The file's encoding may lack the character of an escape.
     return _BEYOND_ASCII.sub(lambda found: f"\\U{ord(found[0]):08x}", _quoted(new))
 
 

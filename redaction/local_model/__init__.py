@@ -1,1 +1,1 @@
-"""The local model: a token classifier, and what turns its likelihoods of words into values."""
+"""The local model: a token classifier, and the conversion of its word likelihoods to values."""

@@ -11,15 +11,15 @@ from redaction.local_model.things import without_things
 from redaction.local_model.weighed_words import PARTICLES, Word, line_around, shaped, weighed
 from redaction.model import Column, Mention, ModelExhaustedError, ModelNotInstalledError
 
-# A word this likely belongs to a value if a word beside it is likely enough to make one.
+# Least likelihood of a word beside a word that makes a value, and of a word that makes one alone.
 _BESIDE: Final = 0.08
 _ALONE: Final = 0.1
-# A word in small letters begins or ends no value below this.
+# Least likelihood of a word in small letters at the beginning or end of a value.
 _SMALL: Final = 0.4
-# Confidence is LOWEST for a likelihood of 0, and grows by it up to HIGHEST: 0.8 for a likelihood of 0.4.
+# Confidence is LOWEST for likelihood 0 and grows linearly up to HIGHEST: 0.8 for likelihood 0.4.
 _LOWEST: Final = 0.4
 _HIGHEST: Final = 0.95
-# Between the words of one value: a place has commas, names have particles, and no value crosses a line break.
+# Text between the words of one value: commas in places, particles in names, never a line break.
 _PARTICLE: Final = rf"(?:{'|'.join(sorted(PARTICLES))})"
 _GAPS: Final = {
     "LOCATION": re.compile(rf"[ \t]{{0,3}}[,.]?[ \t]{{0,3}}(?:{_PARTICLE} )?"),
@@ -30,7 +30,7 @@ _GAPS: Final = {
 _INITIALS: Final = re.compile(rf"(?<![^\W_])(?:[A-Z]\.[ -]?){{1,3}}(?:{_PARTICLE} ){{0,2}}\Z")
 _LONGEST_INITIALS: Final = 24
 _POSSESSIVE: Final = re.compile("['\u2019]s\\Z")
-# A name so long is looked for everywhere in the text.
+# Least length of a name that is looked for everywhere in the text.
 _FOUND_AGAIN: Final = 4
 _LONG_NUMBER: Final = 7
 _NAMES_AND_PLACES: Final = frozenset({"PERSON", "LOCATION"})
@@ -46,7 +46,7 @@ class LocalRecognizer:
         self._seconds_left = seconds
 
     def find(self, text: str, categories: Collection[str], columns: Sequence[Column] = ()) -> Sequence[Mention]:
-        """Returns the mentions of values of these entity types, each with its place.
+        """Returns the mentions of values of these entity types, each with its position.
 
         Raises:
             ModelExhaustedError: the processor time is used up.
@@ -84,7 +84,7 @@ def _mentions(text: str, words: Iterable[Word], categories: Collection[str]) -> 
             if (initials := _INITIALS.search(text, max(start - _LONGEST_INITIALS, 0), start)) is not None:
                 start = initials.start()
         if sum(map(str.isdigit, quote)) < _LONG_NUMBER and not any(map(str.isalpha, quote)) and _is_line(text, span):
-            # Cells of a table are lines too, and what a short number is can only be said by the name of its column.
+            # Cells of a table are lines too, and only the column's name shows what a short number is.
             continue
         if not _is_of_person(text, span, spans[max(index - 1, 0) : index + 2]):
             continue
@@ -106,7 +106,7 @@ def _is_of_person(text: str, span: Word, around: Sequence[Word]) -> bool:
 
 
 def _is_beside_place(text: str, span: Word, around: Iterable[Word]) -> bool:
-    """Returns whether a number stands beside the name of a place: a separator of cells or so apart."""
+    """Returns whether a number is next to the name of a place, apart from a short separator."""
     return any(
         other.entity == "LOCATION"
         and any(map(str.isalpha, text[other.start : other.end]))
@@ -127,7 +127,7 @@ def _counts(text: str, word: Word) -> bool:
 
 
 def _joined(text: str, words: Iterable[Word]) -> Iterator[Word]:
-    """Yields runs of words of one entity type as one value each, as likely as its most likely word."""
+    """Yields each run of words of one entity type as a value, with the likelihood of its most likely word."""
     last: Word | None = None
     for word in words:
         if last is not None:

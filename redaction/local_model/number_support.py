@@ -1,7 +1,7 @@
-"""Says whether a number or code that the local model names is one of a person, by the words beside it and its form.
+"""Decides whether a number found by the local model is personal, by adjacent words and its form.
 
-To the model most long numbers look like those of people, so none counts without a word that says so, and none that a
-word says to be another: of an order, of bytes, of a build.
+To the model most long numbers look personal. So a number counts only with a supporting word, and never with a word
+for other numbers, as of orders, bytes or builds.
 """
 
 import re
@@ -36,14 +36,14 @@ _PHONE: Final = (
     r"joindre|joignable|llam\w+|chiam\w+|bel|bellen|belt|bereik\w+|lig[aou]\w*|zadzwo\w*|dzwo\w*|komórk\w*|"
     r"durchwahl|vorwahl|recapito|sms|telegram|pager"
 )
-# Words that support a telephone number alone.
+# Words that support telephone numbers only.
 _CONTACT: Final = r"kom|ring|signal|contact|reach\w*|direct|ext"
 _PLACE: Final = (
     r"zip|postcode|postal\w*|plz|cap|cp|cep|kod|code|address|adres\w*|anschrift|dirección|indirizzo|endereço|"
     r"morada|street|str|stra(?:ss|ß)e|rue|calle|via|rua|ulica|ul|house|haus\w*|flat|apt|apartment|unit|suite|room|floor|"
     r"box|city|town|ort|wohnort|ville|ciudad|città|cidade|miasto|location|state|lives?|wohn\w*|leb[et]\w*"
 )
-# Other numbers than those of people; some of _OTHER_NUMBERS name people, and are such only for a telephone.
+# Words for other numbers than people's; some of _OTHER_NUMBERS name people, and count only against telephones.
 _OTHER: Final = (
     r"(?:bestell|auftrag|rechnung|artikel|vorgang|vertrag|sendung|liefer|geräte|serien|order|factuur|"
     r"bestel|artikel|zamówieni|zgłoszeni|faktur|przesyłk|protokol|protocol|ticket|chamado|incidencia|melding|"
@@ -67,7 +67,7 @@ _NAMES_OF_NUMBERS: Final = frozenset(
         "móvil cellulare telemóvel iban bic passport reisepass ausweis dni nif cpf pesel bsn"
     ).split()
 )
-# A word that many keys have: it supports a number where nothing says whose it is.
+# A word of many keys, which supports a number only if no word shows another owner.
 _ID: Final = "id"
 _UNIT: Final = re.compile(
     r"[ \t]?(?:[nmµu]?s|sec\w*|bytes?|[kmgt]i?b|rows?|lines?|times|records?|eur|euros?|usd|gbp|k[mg]|mm|cm|"
@@ -79,7 +79,7 @@ _BEHIND: Final = re.compile(r"[ \t]{0,2}[(\u2013-][ \t]?([^\W\d_]+)")
 _LETTERED_HEXADECIMAL: Final = re.compile(r"(?=[0-9]*[a-f])[0-9a-f]{16,}|(?=[0-9]*[A-F])[0-9A-F]{16,}")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TELEPHONE: Final = re.compile(r"(?:\+|\(|0)[0-9 ()./\-]{6,}|[0-9]{2,5}(?:[ ./\-][0-9]{2,5}){1,5}")
-# Versions and dates, with or without a number behind them.
+# Versions and dates, with or without a following number.
 _NO_TELEPHONE: Final = re.compile(
     r"(?:19|20)[0-9]{2}[-./]?[0-9]{2}[-./]?[0-9]{2}(?:[-./ ][0-9]+)?|[0-9]{1,3}(?:\.[0-9]{1,5}){3}"
 )
@@ -93,7 +93,7 @@ _LONGEST_TELEPHONE: Final = 20
 
 
 def is_supported(text: str, span: Word) -> bool:
-    """Returns whether the words beside a number or its form support what the model says of it."""
+    """Returns whether adjacent words or its form support the model's type of a number."""
     written = text[span.start : span.end]
     if _UUID.fullmatch(written) or _LETTERED_HEXADECIMAL.fullmatch(written) or _UNIT.match(text, span.end):
         return False
@@ -107,13 +107,13 @@ def is_supported(text: str, span: Word) -> bool:
         return True
     if span.entity != "LOCATION" and not vetoes and _ID in words:
         return True
-    # To the model a telephone number may be that of a document.
+    # The model may take a telephone number for a document's number.
     form = _has_form_of_telephone if span.entity == "PHONE_NUMBER" else _NATIONAL_TELEPHONE.fullmatch
     return not _is_named(words) and any(map(form, {written, _run_around(text, span)}))
 
 
 def names_numbers(text: str, span: Word) -> bool:
-    """Returns whether words without a number name one themselves: "Telephone", or "Ticket" before its number."""
+    """Returns whether words without digits are names of numbers: "Telephone", or "Ticket" before its number."""
     written = text[span.start : span.end].lower()
     if written in _NAMES_OF_NUMBERS:
         return True
@@ -124,17 +124,17 @@ def names_numbers(text: str, span: Word) -> bool:
 
 
 def _words_before(text: str, place: int) -> list[str]:
-    """Returns the words before a place of a text on its line, or on the line above if it is the first of its line."""
+    """Returns the words before a position on its line, or on the line above for the first word of a line."""
     start = text.rfind("\n", 0, place) + 1
     if _WORD.search(text, start, place) is None and start:
         place, start = start - 1, text.rfind("\n", 0, start - 1) + 1
-    # A word that begins before counts whole.
+    # A word that begins before the window counts whole.
     low = max(start, place - 2 * CONTEXT_REACH)
     return [found[0].lower() for found in _WORD.finditer(text, low, place) if found.end() >= place - CONTEXT_REACH]
 
 
 def _is_named(words: list[str]) -> bool:
-    """Returns whether the last word but for those that stand between names another number."""
+    """Returns whether the last word, apart from fillers, names another kind of number."""
     for word in reversed(words):
         if word not in _FILLERS:
             return _VETO.fullmatch(word) is not None or word in _OTHER_NUMBERS
@@ -142,7 +142,7 @@ def _is_named(words: list[str]) -> bool:
 
 
 def _run_around(text: str, span: Word) -> str:
-    """Returns the digits, blanks and marks of telephone numbers that a span is part of."""
+    """Returns the run of digits, blanks and telephone punctuation around a span."""
     low, high = span.start, span.end
     while low > 0 and span.start - low < _LONGEST_TELEPHONE and text[low - 1] in _IN_TELEPHONE:
         low -= 1

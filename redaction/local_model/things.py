@@ -1,4 +1,4 @@
-"""Finds words that name things: what the local model takes for people and places is often a firm or a product."""
+"""Finds names of things, such as firms and products, which the local model often takes for people and places."""
 
 import bisect
 import re
@@ -20,7 +20,7 @@ from redaction.rules.tables import shared
 Span = tuple[int, int]
 
 _NAMES_AND_PLACES: Final = frozenset({"PERSON", "LOCATION"})
-# So many words in capitals are one name of a thing.
+# Most capitalised words of one name of a thing.
 _LONGEST_NAME: Final = 3
 _TITLE: Final = re.compile(shared("titles"))
 _DOSE: Final = re.compile(
@@ -28,7 +28,7 @@ _DOSE: Final = re.compile(
     r"(?:[mµ]?g|mcg|kg|m?l|cl|mm|cm|i\.?[eu]\.?|ui|ie|%|mmol|w|kw|v|gb|tb)(?!\w)",
     re.IGNORECASE,
 )
-# A capital inside a word, but in family names: McDonald, DeVito, LaSalle.
+# A capital inside a word, except in family names such as McDonald, DeVito, LaSalle.
 _HUMP: Final = re.compile(
     r"(?!(?:Ma?c|De|Di|Da|Du|La|Le|Lo|Van|Von|Fitz|Ben)[A-Z]|\w+(?:[Vv]ille|[Bb]ourg|[Bb]urg|[Ss]tadt|[Dd]orf)\Z)"
     r"[A-Z][a-z]{2,}[A-Z]\w*"
@@ -48,7 +48,7 @@ _LONGEST_HEAD: Final = 30
 
 
 def without_things(text: str, words: Sequence[Word]) -> list[Word]:
-    """Returns the words of a text; those that name things have no likelihood to be of a person or a place."""
+    """Returns the words of a text, with likelihood 0 of a person or place for names of things."""
     things = _things(text, words)
     spans = [*_fields(text), *_cells(text)]
     spans = sorted([*spans, *_again(text, [*spans, *_phrases(text, words, things)])])
@@ -88,7 +88,7 @@ def _things(text: str, words: Sequence[Word]) -> set[int]:
 
 
 def _phrases(text: str, words: Sequence[Word], things: Collection[int]) -> Iterator[Span]:
-    """Yields the first two words of each name of a thing, if it has two."""
+    """Yields the span of the first two words of each name of a thing with two or more words."""
     for index in things:
         if index - 1 not in things and index + 1 in things:
             low, high = words[index], words[index + 1]
@@ -97,7 +97,7 @@ def _phrases(text: str, words: Sequence[Word], things: Collection[int]) -> Itera
 
 
 def _again(text: str, spans: Iterable[Span]) -> Iterator[Span]:
-    """Yields where names of things of two words or more stand again."""
+    """Yields the spans where names of things with two or more words occur again."""
     phrases = {text[start:end] for start, end in spans if _PHRASE.fullmatch(text, start, end) is not None}
     if not phrases:
         return
@@ -107,7 +107,7 @@ def _again(text: str, spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _goes_on(text: str, words: Sequence[Word], index: int) -> bool:
-    """Returns whether a word in capitals is the next part of a name of two words or more."""
+    """Returns whether a capitalised word continues a name of two or more words."""
     before = _run(text, words, index, -1) if text[words[index].start].isupper() else []
     if not before:
         return False
@@ -117,7 +117,7 @@ def _goes_on(text: str, words: Sequence[Word], index: int) -> bool:
 
 
 def _run_behind_particle(text: str, words: Sequence[Word], index: int) -> list[int]:
-    """Returns the words in capitals behind a word and a particle: the Crohn of "maladie de Crohn"."""
+    """Returns the capitalised words behind a word and a particle: Crohn in "maladie de Crohn"."""
     if index + 2 >= len(words) or text[words[index + 1].start : words[index + 1].end] not in _OF:
         return []
     if text[words[index].end : words[index + 1].start] != " ":
@@ -126,7 +126,7 @@ def _run_behind_particle(text: str, words: Sequence[Word], index: int) -> list[i
 
 
 def _run(text: str, words: Sequence[Word], index: int, step: int) -> list[int]:
-    """Returns the words in capitals that stand directly before or behind one, a blank apart."""
+    """Returns the capitalised words directly before or behind a word, separated by blanks."""
     run: list[int] = []
     while len(run) < _LONGEST_NAME and 0 <= index + step < len(words):
         low, high = sorted((words[index], words[index + step]))
@@ -138,20 +138,20 @@ def _run(text: str, words: Sequence[Word], index: int, step: int) -> list[int]:
 
 
 def _fields(text: str) -> Iterator[Span]:
-    """Yields what follows the name of a field of things on its line."""
+    """Yields the rest of the line behind the name of a field for things."""
     for field in _FIELD.finditer(text):
         if names_things(field[1]):
             end = text.find("\n", field.end())
             yield field.end(), len(text) if end < 0 else end
         elif _PARTICIPANTS.fullmatch(field[1]) is not None:
-            # Behind each name is whom it stands for, or a role.
+            # Behind each name comes the party that it represents, or a role.
             end = text.find("\n", field.end())
             for role in _IN_BRACKETS.finditer(text, field.end(), len(text) if end < 0 else end):
                 yield role.span(1)
 
 
 def _cells(text: str) -> Iterator[Span]:
-    """Yields the heads, and the cells of things, of tables whose columns are aligned by blanks."""
+    """Yields the heads, and the cells with things, of tables aligned by blanks."""
     heads: list[tuple[int, bool]] = []
     for line in _LINE.finditer(text):
         if "  " not in line[0] and "\t" not in line[0]:

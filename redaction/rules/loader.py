@@ -1,4 +1,4 @@
-"""Rules of all tables, and the functions that tables call by name; those of few lines are here."""
+"""Loads the rules of all tables, with the functions that tables name; short functions are defined here."""
 
 import dataclasses
 import functools
@@ -31,14 +31,14 @@ from redaction.rules.regional_phones import in_regions, is_other_number
 from redaction.rules.rule import Rule
 from redaction.rules.tables import Table, read_rules, table
 
-# What stands for a secret, or reads it from elsewhere.
+# Placeholders of secrets, and expressions that read a secret from elsewhere.
 _NO_SECRET: Final = re.compile(
     r"[$%{\[(<]|.*(?:\(|\[|\{\{|&[a-z])|(?i:none|null|true|false|undefined|required|optional|changeme|example|password|"
     r"passwd|secret|token|user|xxx+|\*+|\.+|redacted)(?![0-9A-Za-z])"
 )
 _NAMES_A_SECRET: Final = re.compile("[A-Za-z]+(?:[-_./:][A-Za-z]+)*[.!?:]?")
 
-# What short names are set to beside passwords: names of ways, counts and sizes, fields of objects.
+# Values of short names that are no passwords: names of modes, counts, sizes, fields of objects.
 _NO_SHORT_SECRET: Final = re.compile(
     "[a-z]+[0-9]?(?:[-_./:][a-z0-9]+)*|[0-9]+(?:[.,/:-][0-9]+)*(?:[a-zA-Z%]{1,4}|(?:of|/|x)[0-9]+)?|[A-Z]+[-_]?[0-9]+|"
     "[a-z][A-Za-z0-9]*(?:\\.[a-z_][A-Za-z0-9_]*)+"
@@ -46,7 +46,7 @@ _NO_SHORT_SECRET: Final = re.compile(
 _MIXED: Final = re.compile("(?=[^0-9]*[0-9])[^A-Za-z]*[A-Za-z]")
 _MIXED_WORD: Final = re.compile("(?<![^ ])(?=[^ ]{0,40}[0-9])(?=[^ ]{0,40}[A-Za-z])[^ ]{4,}(?![^ ])")
 
-# Regions in whose national numbers a zero comes first.
+# Regions whose national numbers begin with a zero.
 _REGIONS: Final = ("DE", "FR", "GB", "IT", "NL", "AT", "CH", "BE", "SE", "IE", "AU")
 _SIGN_WORDS: Final = frozenset(table("spoken").pieces["signs"].split("|"))
 _WIDENINGS: Final[Mapping[str, Callable[[str, int], int]]] = {
@@ -67,32 +67,32 @@ _KEYS: Final = frozenset(field.name for field in dataclasses.fields(Rule))
 
 
 def is_password(text: str) -> bool:
-    """Returns whether a text is no placeholder of a password."""
+    """Returns whether a text may be a password: it is no placeholder."""
     return _NO_SECRET.match(text) is None
 
 
 def is_base64(text: str) -> bool:
-    """Returns whether a text has letters of either case and a digit: hexadecimal digits and paths have not."""
+    """Returns whether a text has letters of both cases and a digit, unlike hexadecimal digits and most paths."""
     return text.lower() != text != text.upper() and any(map(str.isdigit, text))
 
 
 def may_be_secret(text: str) -> bool:
-    """Returns whether a text is no placeholder, and has more than words in it."""
+    """Returns whether a text may be a secret: it is no placeholder, and is not just words."""
     return is_password(text) and _NAMES_A_SECRET.fullmatch(text) is None and len(set(text)) > 3
 
 
 def is_short_named(text: str) -> bool:
-    """Returns whether a text is a secret under names as short as `pass`, which are those of other things too."""
+    """Returns whether a text is a secret under an ambiguous short name such as `pass`."""
     return may_be_secret(text) and _NO_SHORT_SECRET.fullmatch(text) is None and _MIXED.match(text) is not None
 
 
 def is_key(text: str) -> bool:
-    """Returns whether a text has letters of either case and a digit."""
+    """Returns whether a text has letters of both cases and a digit."""
     return is_short_named(text) and text.lower() != text != text.upper()
 
 
 def is_quoted_secret(text: str) -> bool:
-    """Returns whether a text of several words is a secret: one of few words has digits among its letters."""
+    """Returns whether a text of several words is a secret; few words need one with letters and digits."""
     return may_be_secret(text) and text.count(" ") < 5 and _MIXED_WORD.search(text) is not None
 
 
@@ -115,12 +115,12 @@ _NATIONAL: Final = _national_numbers()
 
 
 def _has_digits(fewest: int, most: int) -> Callable[[str], bool]:
-    """Returns a check that a text has a number of digits within bounds."""
+    """Returns a check that the number of digits of a text is within bounds."""
     return lambda text: fewest <= len(checksums.digits(text)) <= most
 
 
 def _length_of_digits(fewest: int, most: int) -> Callable[[str], int]:
-    """Returns a function for how many characters of a text hold a number of digits within bounds, whole groups."""
+    """Returns a function for the length of a text's leading whole groups with a number of digits within bounds."""
     groups = re.compile(rf"(?:[^0-9]*[0-9]){{{fewest},{most}}}(?![0-9])")
 
     def length(text: str) -> int:
@@ -153,13 +153,13 @@ def _mixed(text: str) -> bool:
 
 
 def _is_spoken_person(text: str) -> bool:
-    """Returns whether what stands before the sign of an address in words is more than a role."""
+    """Returns whether the local part of an address in words is more than a role."""
     first, second, _ = text.lower().split(" ", 2)
     return first not in addresses.ROLES or second in _SIGN_WORDS
 
 
 _CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
-    # Of python-stdnum, by country.
+    # Checks of python-stdnum, by country.
     "au.abn": abn.is_valid,
     "au.acn": acn.is_valid,
     "au.tfn": tfn.is_valid,
@@ -180,7 +180,7 @@ _CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
     "pt.nif": portuguese_nif.is_valid,
     "se.personnummer": personnummer.is_valid,
     "th.pin": pin.is_valid,
-    # Of other numbers.
+    # Checks of other numbers.
     "base58check": checksums.base58check,
     "bech32": checksums.bech32,
     "dea": checksums.dea,
@@ -198,12 +198,12 @@ _CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
     "7_to_12_digits": _has_digits(7, 12),
     "8_to_20_digits": _has_digits(8, 20),
     "10_to_17_digits": _has_digits(10, 17),
-    # Of names.
+    # Checks of names.
     "account_name": persons.is_account,
     "chat_name": persons.is_name,
     "person_name": persons.may_be_person,
     "spoken_person": _is_spoken_person,
-    # Of secrets.
+    # Checks of secrets.
     "base64": is_base64,
     "key": is_key,
     "password": is_password,
@@ -242,6 +242,6 @@ def rules_of(given: Table) -> list[Rule]:
     """Returns the rules of a table.
 
     Raises:
-        ValueError: the table has one that is not as it must be.
+        ValueError: a rule of the table is not valid.
     """
     return [Rule(**fields) for fields in read_rules(given, _KEYS, FUNCTIONS)]

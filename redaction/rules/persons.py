@@ -1,4 +1,4 @@
-"""Checks of names: whether words name a person, also one of a chat in small letters, or a thing."""
+"""Checks of names: whether words name a person, also in small letters in a chat, or a thing."""
 
 import functools
 import re
@@ -42,12 +42,12 @@ _RANK: Final = re.compile(
 
 
 def may_be_person(text: str) -> bool:
-    """Returns whether a text in the form of a name has no word that names a group, a thing or a time."""
+    """Returns whether a text in the form of a name has no word for a group, a thing or a time."""
     return _NO_NAMES.isdisjoint(text.lower().replace("-", " ").replace(",", " ").split())
 
 
 def name_start(text: str, at: int) -> int:
-    """Returns where the name begins that ends at a place; the place itself if there is none."""
+    """Returns the start of the name that ends at a position; the position itself if there is none."""
     line = max(text.rfind("\n", 0, at) + 1, at - 120)
     found = _BACKWARDS.match(text[line:at][::-1])
     if found is None or not may_be_person(text[at - found.end() : at].strip('"')):
@@ -56,24 +56,24 @@ def name_start(text: str, at: int) -> int:
 
 
 def is_name(text: str) -> bool:
-    """Returns whether words in small letters may be a name: none of them is a common word of a chat."""
+    """Returns whether words in small letters may be a name: none is a common word of chats."""
     words = {*text.lower().split()} - _PARTICLES
     return bool(words) and words.isdisjoint(_NOT_CHAT_NAMES) and may_be_person(text) and _ROLE.fullmatch(text) is None
 
 
 def may_speak(word: str) -> bool:
-    """Returns whether a word in small letters before a colon may be the name of who speaks."""
+    """Returns whether a word in small letters before a colon may be the name of a speaker."""
     return is_name(word) and not label_entities(word)
 
 
 def is_account(text: str) -> bool:
-    """Returns whether the name of an account may be that of a person."""
+    """Returns whether the name of an account may be a person's."""
     return may_be_person(re.sub("[._-]", " ", text)) and is_name(text)
 
 
 @functools.lru_cache(maxsize=4096)
 def names_things(label: str) -> bool:
-    """Returns whether the name of a column, key or field says that its values are no people and no addresses."""
+    """Returns whether the name of a column, key or field shows that its values are neither people nor addresses."""
     parts = _words(label)
     # The name of an application.
     named = len(parts) > 1 and parts[-1] in _NAME_LABELS and parts[-2] in _THING_LABELS
@@ -81,7 +81,7 @@ def names_things(label: str) -> bool:
 
 
 def names_goods(label: str, beside: Collection[str]) -> bool:
-    """Returns whether a label is of goods, as a quantity or a price has a label beside it."""
+    """Returns whether a label is of goods: a label beside it is of quantities or prices."""
     return may_head_goods(label) and any(map(is_quantity, beside))
 
 
@@ -98,18 +98,18 @@ def may_head_goods(label: str) -> bool:
 
 
 def comes_before_name(word: str) -> bool:
-    """Returns whether what follows a word is the name of a firm, a product, a room or alike."""
+    """Returns whether a word comes before names of firms, products, rooms and the like."""
     lower = _ELISION.sub("", word.lower())
     return lower in _BEFORE_NAME or lower.endswith(_BEFORE_NAME_ENDINGS)
 
 
 def comes_behind_name(word: str) -> bool:
-    """Returns whether a word in capitals ends the name of a firm or a product."""
+    """Returns whether a capitalised word ends names of firms or products."""
     return word.lower().rstrip(".") in _BEHIND_NAME
 
 
 def has_thing_behind_hyphen(word: str) -> bool:
-    """Returns whether a word is the name of a thing with what it is behind a hyphen: Parkinson-Syndrom."""
+    """Returns whether a word has the noun of a thing behind a hyphen: Parkinson-Syndrom."""
     return word.rpartition("-")[0] != "" and comes_behind_name(word.rpartition("-")[2])
 
 

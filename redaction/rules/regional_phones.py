@@ -1,4 +1,4 @@
-"""Phone numbers as people in one country write them: with neither a country code nor a word that names a phone."""
+"""Finds phone numbers in national form, without a country code or a word for phone."""
 
 import functools
 import re
@@ -11,7 +11,7 @@ from redaction.rules import checksums
 from redaction.rules.tables import table
 from redaction.rules.words import normalised_words
 
-# How numbers of so many digits are grouped, in addition to how the number plan of a region groups them.
+# Groupings of numbers by their digits, in addition to those of the region's number plan.
 _FILLERS: Final = normalised_words("number_fillers")
 _OTHER_NUMBERS: Final = normalised_words("other_numbers")
 _ORDER_NUMBERS: Final = normalised_words("order_numbers")
@@ -22,7 +22,7 @@ _GROUPS: Final = {
     10: ((3, 3, 4), (2, 4, 4), (3, 4, 3), (5, 5), (3, 3, 2, 2), (4, 3, 3), (2, 2, 2, 2, 2), (4, 6), (3, 7)),
     11: ((2, 5, 4), (3, 4, 4), (5, 6), (4, 7)),
 }
-# Behind the prefix.
+# Groupings behind the prefix.
 _BEHIND_PREFIX: Final = ((1, 8),)
 _YEARS: Final = re.compile("(?:19|20)[0-9]{2}[ -](?:19|20)[0-9]{2}")
 _BETWEEN: Final = re.compile("[^0-9]+")
@@ -45,12 +45,12 @@ _WORDS_BEFORE: Final = re.compile(r"[A-Za-z\u00c0-\u00ff]+")
 
 
 def is_other_number(text: str, start: int) -> bool:
-    """Returns whether a number is that of an order, or a status and size in a log, though a phone stands before."""
+    """Returns whether a number is of an order, or a status and size in a log, despite a word for phone before it."""
     return _STATUS.match(text, start - 2) is not None or _beside_other(text, start, _ORDER_NUMBERS)
 
 
 def _beside_other(text: str, start: int, names: Collection[str] = _OTHER_NUMBERS) -> bool:
-    """Returns whether the word before a place names another number than that of a phone."""
+    """Returns whether the word before a position names another number than a phone's."""
     before = text[max(start - 40, 0) : start].rpartition("\n")[2]
     digit = re.search("[0-9][^0-9]*\\Z", before)
     words = _WORDS_BEFORE.findall(before[digit.start() :] if digit is not None else before)
@@ -92,15 +92,15 @@ def _plan(region: str) -> _Plan:
 
 @functools.lru_cache(maxsize=64)
 def _any_number(regions: frozenset[str]) -> re.Pattern[str]:
-    """Returns a pattern of the numbers of some countries, with their prefix or without."""
+    """Returns a pattern of the numbers of some countries, with or without their prefix."""
     plans = [_plan(region) for region in regions]
     return re.compile("|".join(f"(?:{plan.prefix})?(?:{plan.numbers.pattern})" for plan in plans), re.ASCII)
 
 
 def in_regions(text: str, start: int, end: int, regions: Collection[str]) -> bool:
-    """Returns whether a part of a normalised text is a phone number as it is written in one of some countries.
+    """Returns whether a part of a normalised text is a phone number in the form of one of these countries.
 
-    It is none beside a word, a currency or a unit that indicates another number.
+    A number beside a word, currency or unit of other numbers is no phone number.
     """
     written = text[start:end]
     if _any_number(frozenset(regions)).fullmatch(checksums.digits(written)) is None:
@@ -137,7 +137,7 @@ def _fits(written: str, region: str) -> bool:
         lengths in known
         or (
             bool(prefix)
-            # As Dutch mobile numbers are written: 06 12345678.
+            # The usual form of Dutch mobile numbers: 06 12345678.
             and any(
                 lengths in {(len(prefix) + groups[0], *groups[1:]), (len(prefix), *groups)}
                 for groups in (*known, *_BEHIND_PREFIX)

@@ -1,8 +1,8 @@
 """Definition of a rule: a pattern of the values of an entity type, and their scores.
 
-Every rule is local: whether it matches at a place depends on at most REACH characters to either side, and no value
-crosses a line break. So a long text may be cut anywhere if each piece keeps REACH characters of its neighbours. A piece
-that begins at a line break needs only the lines above that begin at most ABOVE_REACH characters before it.
+Every rule is local: whether a rule matches at a position depends on at most REACH characters on either side, and no
+value crosses a line break. So a long text may be cut anywhere if each piece keeps REACH characters of its neighbours.
+A piece that begins at a line break needs only the lines above that begin at most ABOVE_REACH characters before it.
 """
 
 import re
@@ -17,7 +17,7 @@ CONTEXT_REACH: Final = 40
 ABOVE_REACH: Final = 160
 """Characters of the lines above that the pattern of a value may read."""
 Zone = tuple[int, int]
-"""A range of places, the second excluded."""
+"""A range of positions, the second excluded."""
 _WORDS: Final = "0-9A-Za-z"
 
 
@@ -31,12 +31,12 @@ class Match(NamedTuple):
 
 
 Value = tuple[int, int, str, float]
-"""A match as a plain tuple, which is created five times as fast."""
+"""A `Match` as a plain tuple, which is created five times as fast."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """A pattern, checks that a pattern cannot express, and the fixed scores of the values that pass.
+    """A rule: a pattern, checks that a pattern cannot express, and fixed scores of matching values.
 
     `pattern` and `opening` are in the syntax that `re` and RE2 share, with ASCII classes, bounded repeats, and no
     character beyond Latin-1. The value is the pattern's first group, if it has one; the part before the group may match
@@ -52,21 +52,21 @@ class Rule:
     context_score: float = 0.0
     context: str = ""
     check: Callable[[str], bool] | None = None
-    # Returns how many characters of a match are the value; 0 for none.
+    # Returns the number of characters of a match that are the value; 0 for no value.
     trim: Callable[[str], int] | None = None
     # A class of characters; a run of them, up to `longest_tail`, belongs to the match after the pattern.
     tail: str = ""
     longest_tail: int = 0
     # Upper bound of the characters that the pattern reads.
     longest: int = 100
-    # Returns whether what stands before a place shows that a value which begins there is something else.
+    # Returns whether the text before a position shows that no value begins there.
     refuted: Callable[[str, int], bool] | None = None
-    # Returns where the value begins whose match begins at a place; the place itself if it is no value.
+    # Returns the start of the value for a match that begins at a position; the position itself if no value.
     widen: Callable[[str, int], int] | None = None
     opening: str = ""
-    # Whether every value has a digit in it.
+    # True if every value has a digit.
     numeric: bool = True
-    # Returns whether the value from a place up to another is one in some countries, which a document or policy names.
+    # Returns whether a span is a value in some countries, which the document or the policy names.
     regional: Callable[[str, int, int, Collection[str]], bool] | None = None
     # Characters that may not stand directly before or after a value.
     before: str = _WORDS
@@ -74,12 +74,12 @@ class Rule:
 
     @property
     def best_score(self) -> float:
-        """The highest score of the rule."""
+        """Highest score of the rule."""
         return max(self.score, self.context_score)
 
     @property
     def has_group(self) -> bool:
-        """Returns whether the value is a group of the pattern, not all of it."""
+        """Returns whether the value is a group of the pattern instead of the whole match."""
         return re.compile(self.pattern).groups > 0
 
     @property
@@ -91,5 +91,5 @@ class Rule:
 
 
 def line_above(text: str, start: int) -> int:
-    """Returns where to begin reading to find the values after `start`, a line's beginning, as in the whole text."""
+    """Returns the position from which to read, so that values after the line start `start` are found as usual."""
     return text.find("\n", max(start - ABOVE_REACH - 1, 0), start) + 1 if start > ABOVE_REACH else 0

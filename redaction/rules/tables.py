@@ -1,9 +1,9 @@
-"""Tables of rules: a TOML file for each idea, with `[pieces]` of patterns, lists of `[words]`, and `[[rules]]`.
+"""Reads the tables of rules: TOML files with `[pieces]` of patterns, lists of `[words]`, and `[[rules]]`.
 
-A pattern is written in plain Unicode and means normalised text, which has "ÿ" for each letter beyond Latin-1; those of
-LABELS and SCRIPTS mean a text as it stands. Line breaks in it are left out. `{name}` in it stands for a piece, which
-stands above in the file or in `shared.toml`. A rule has the keys of `[defaults]` that it does not have itself. Each
-file is read once; one with anything else is refused, with its name, the number of the rule and the key.
+A pattern is written in plain Unicode and matches normalised text, which has "ÿ" for each letter beyond Latin-1;
+patterns of LABELS and SCRIPTS match the original text. Line breaks in a pattern are removed. `{name}` stands for a
+piece, defined above in the file or in `shared.toml`. A rule takes missing keys from `[defaults]`. Each file is read
+once; unknown content is refused, with the file's name, the number of the rule and the key.
 """
 
 import functools
@@ -22,10 +22,10 @@ SHARED: Final = "shared"
 LABELS: Final = "labels"
 """Name of the table of the names of columns and keys."""
 SCRIPTS: Final = "scripts"
-"""Name of the table of names of people in other letters than Latin ones."""
+"""Name of the table of people's names in other scripts than Latin."""
 
 PHONES: Final = "phones"
-"""Name of the table of phone numbers, which has a piece of the codes of all countries."""
+"""Name of the table of phone numbers, with a piece for all country codes."""
 
 _PARTS: Final = frozenset({"pieces", "words", "defaults", "rules"})
 _NEEDED: Final = frozenset({"entity", "pattern"})
@@ -37,7 +37,7 @@ _REFERENCE: Final = re.compile(r"\{([a-z_]+)\}")
 
 
 class Table(NamedTuple):
-    """A file of rules: its pieces with others put in, its words, and its rules as they are written."""
+    """A file of rules: expanded pieces, words, and rules as written."""
 
     file: str
     pieces: Mapping[str, str]
@@ -47,7 +47,7 @@ class Table(NamedTuple):
 
 @functools.cache
 def table(name: str) -> Table:
-    """Returns the table of a name."""
+    """Returns the table named `name`."""
     return read_table((FOLDER / f"{name}.toml").read_text(encoding="utf-8"), name)
 
 
@@ -57,10 +57,10 @@ def shared(piece: str) -> str:
 
 
 def read_table(text: str, name: str) -> Table:
-    """Reads the table of a name.
+    """Reads a table from TOML text.
 
     Raises:
-        ValueError: it has an unknown part, a piece or a list of words twice, or a pattern with an unknown piece.
+        ValueError: the table has an unknown part, a duplicate piece or list of words, or an unknown piece in a pattern.
     """
     file = f"{name}.toml"
     given: dict[str, Any] = tomllib.loads(text if name in {LABELS, SCRIPTS} else BEYOND_LATIN.sub("\xff", text))
@@ -87,10 +87,10 @@ def read_table(text: str, name: str) -> Table:
 def read_rules(
     given: Table, keys: frozenset[str], functions: Mapping[str, Mapping[str, Any]] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yields the values of each rule of a table by key; those of some keys are functions, which it has the names of.
+    """Yields the values of each rule of a table by key, with functions in place of their names.
 
     Raises:
-        ValueError: a rule has none of `keys`, lacks one, or has a value that is none of its key.
+        ValueError: a rule has an unknown key, lacks a required one, or has an invalid value.
     """
     for number, rule in enumerate(given.rules, 1):
         where = f"{given.file}: rule {number}"
@@ -106,13 +106,13 @@ def read_rules(
 
 @functools.cache
 def scored_patterns(name: str) -> tuple[tuple[str, re.Pattern[str], float], ...]:
-    """Returns the rules of a table that have nothing but an entity type, a pattern, and a score."""
+    """Returns the rules of a table whose rules have only an entity type, a pattern, and a score."""
     rules = read_rules(table(name), frozenset({"entity", "pattern", "score"}))
     return tuple((rule["entity"], re.compile(rule["pattern"]), rule["score"]) for rule in rules)
 
 
 def _value(given: Table, key: str, value: Any, where: str, functions: Mapping[str, Any] | None) -> Any:
-    """Returns the value of a field of a rule by what the table has for it."""
+    """Returns the value of a rule's field from its value in the table."""
     if key in _PATTERNS:
         return _pattern(given, key, value, where)
     if functions is not None:
@@ -131,10 +131,10 @@ def _value(given: Table, key: str, value: Any, where: str, functions: Mapping[st
 def _pattern(given: Table, key: str, value: Any, where: str) -> str:
     pattern = _with_pieces(value, given.pieces, where)
     if key == "opening":
-        # RE2 has no atomic groups; an opening finds the same without them, as backtracking is useless in them.
+        # RE2 has no atomic groups; without them an opening finds equal matches, since RE2 does not backtrack.
         return pattern.replace("(?>", "(?:")
     try:
-        # A sweep compiles the pattern too, and `re` keeps it until then.
+        # Costs nothing more, because `re` caches the pattern for the sweep.
         re.compile(f"[^{pattern}]" if key in _CLASSES and pattern else pattern)
     except re.error as error:
         raise ValueError(f"{where}: {error}") from error
@@ -161,7 +161,7 @@ def _mapping(given: Mapping[str, Any], part: str, file: str) -> dict[str, Any]:
 
 
 def _country_codes() -> str:
-    # An optional part, which names of columns do without.
+    # Imported late, because phonenumbers is optional and labels do not need it.
     import phonenumbers
 
     return "|".join(map(str, sorted(phonenumbers.COUNTRY_CODE_TO_REGION_CODE, reverse=True)))

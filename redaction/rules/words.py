@@ -1,8 +1,8 @@
-"""Words that rules and the local model go by: a file for each language under `words/`, in plain Unicode.
+"""Reads the words that rules and the local model use: a file for each language under `words/`.
 
-A list of a file is a text of words, and is of one of KINDS; `frequent` words indicate the language of a document, of
-its `countries` by ISO 3166 codes. `countries.toml` has the names of countries and of their currencies. Everything is
-read once; a file with anything else is refused.
+Each list of a file is a text of words of one of KINDS; `frequent` words indicate the language of a document, and so
+the language's `countries` by ISO 3166 codes. `countries.toml` has the names of countries and currencies. Files are
+read once; unknown content is refused.
 """
 
 import functools
@@ -16,30 +16,30 @@ from typing import Any, Final, NamedTuple
 FOLDER: Final = Path(__file__).parent.parent / "words"
 KINDS: Final = frozenset(
     {
-        # Names of columns, keys and fields: of things, which are no people and no addresses; of goods, where a quantity
-        # or a price stands beside them; of names; of quantities and prices; of people, whatever else they name.
+        # Names of columns, keys and fields: of things, which are neither people nor addresses; of goods, if a quantity
+        # or a price is beside them; of names; of quantities and prices; of people.
         *("thing_labels", "goods_labels", "name_labels", "quantity_labels", "people_labels"),
-        # Words before and behind the name of a firm, a brand, a room, a department, and ends of words before one, in
-        # languages that write them together: Besprechungsraum, Bouwbedrijf.
+        # Words before and behind names of firms, brands, rooms and departments, and endings of words before such names
+        # in languages with compounds: Besprechungsraum, Bouwbedrijf.
         *("before_things", "before_thing_endings", "behind_things"),
-        # Words before a number: that name another than that of a phone, that do so although the name of a phone stands
-        # before them, and that may stand between such a word and its number.
+        # Words before a number: for numbers other than phones, for such numbers even behind a word for phone, and
+        # fillers between such a word and its number.
         *("other_numbers", "order_numbers", "number_fillers"),
-        # Nouns of people in capitals, which stand beside names; and words that no name has.
+        # Capitalised nouns of people, which occur beside names; and words that no name has.
         *("people_nouns", "no_names"),
     }
 )
-"""The kinds of lists of words."""
+"""Kinds of lists of words."""
 
 _COUNTRIES_FILE: Final = "countries.toml"
 _WORD: Final = re.compile(r"[^\s\"|]+")
 _COUNTRY: Final = re.compile("[A-Z]{2}")
 BEYOND_LATIN: Final = re.compile("[^\x00-\xff]")
-"""A letter that normalised text has "\xff" for."""
+"""A character that becomes "\xff" in normalised text."""
 
 
 class Language(NamedTuple):
-    """The words of one language by their kind, those that are frequent in it, and the countries that speak it."""
+    """Words of one language by kind, its frequent words, and the countries that speak it."""
 
     countries: tuple[str, ...]
     frequent: frozenset[str]
@@ -54,7 +54,7 @@ def words(kind: str) -> frozenset[str]:
 
 
 def normalised_words(kind: str) -> frozenset[str]:
-    """Returns the words of a kind as they stand in normalised text, which has a letter for each one beyond Latin-1."""
+    """Returns the words of a kind in the form of normalised text."""
     return frozenset(BEYOND_LATIN.sub("\xff", word) for word in words(kind))
 
 
@@ -79,7 +79,7 @@ def read_language(text: str, name: str) -> Language:
     """Reads the file of a language; `name` is for messages.
 
     Raises:
-        ValueError: it holds something else than words of known kinds.
+        ValueError: the file has content other than words of known kinds.
     """
     table: dict[str, Any] = tomllib.loads(text)
     codes = table.pop("countries", [])
@@ -101,7 +101,7 @@ def listed_words(given: Any, where: str) -> list[str]:
     """Reads a list of words; `where` is for messages.
 
     Raises:
-        ValueError: it is no text of different words in small letters.
+        ValueError: the value is no text of different words in small letters.
     """
     if not isinstance(given, str):
         raise ValueError(f"{where} must be a text of words")  # noqa: TRY004 - as the file's other mistakes

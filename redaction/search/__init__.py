@@ -1,1 +1,1 @@
-"""Search for values in text of any length, by the rules and by a model."""
+"""Search for personal data in texts of any length and in cells, by the rules and by a model."""

@@ -1,7 +1,7 @@
-"""Asks a model about the cells of a table or the values of JSON, with the names of their columns or keys.
+"""Calls a model for the cells of a table or the values of JSON, with the names of their columns or keys.
 
-Cells of one column stand one below the other, each behind the name of the column: a model says best what a cell is
-where it sees others of the same kind. Names of columns and keys are not asked about.
+The model reads the cells of a column as consecutive lines, each behind the name of the column, because it recognises a
+cell best among others of its kind. Names of columns and keys are not searched.
 """
 
 import bisect
@@ -16,27 +16,27 @@ from redaction.rules.rule import Value
 from redaction.search.finder import Finder, is_known_label
 from redaction.search.folding import without_unseen
 
-# Fewer cells with one label are asked about in their order, among those of other labels.
+# Fewer cells with one label are read in their order, among cells of other labels.
 _LEAST_CELLS: Final = 4
-# A longer cell, or one of several lines, is text of its own.
+# A longer cell, or a cell of several lines, is read as a text of its own.
 _LONGEST_CELL: Final = 200
 _LONGEST_LABEL: Final = 40
-# A short code of capitals, one of capitals and digits, a time, the declaration of an XML document.
+# Short codes of capitals and digits, times, and the declaration of an XML document.
 _NO_VALUE: Final = re.compile(
     r"<![A-Z][^<>]*>|xml version=[^<>]*|[A-Z]{1,3}|(?=[^0-9]*[0-9])[A-Z0-9_]+(?:[-_/.#][A-Z0-9]+)*|"
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(?:Z|[-+][0-9:]+)?"
 )
 _LEAST_DIGITS: Final = 7
 _AROUND: Final = ' \t\r\n"\ufeff'
-# Labels of the cells that name others.
+# Labels of cells that may be heads.
 _OF_NAMES: Final = frozenset({"", "th", "td", "tr", "table"})
-# Few names of columns have an address of mail or a long number in them.
+# Names of columns rarely contain a mail address or a long number.
 _DATA: Final = re.compile(r"@|[0-9]{4}")
 _DATA_SHARE: Final = 5
 
 
 class _Lines:
-    """A text of lines with the cells that they hold."""
+    """A text of lines, with the cells that they hold."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -55,7 +55,7 @@ class _Lines:
 def asked_values(
     finder: Finder, cells: Sequence[str], labels: Sequence[str], chosen: Sequence[int]
 ) -> dict[int, list[Value]]:
-    """Returns what the model finds in the chosen cells, by their index; `labels` name columns or keys, "" for none."""
+    """Returns the model's values in the chosen cells, by index; `labels` name columns or keys, "" for none."""
     names = _names(labels)
     lines = _lines(
         cells,
@@ -75,7 +75,7 @@ def asked_values(
     found: dict[int, list[Value]] = defaultdict(list)
     for start, end, entity, score in finder.asked_values(text if seen is None else seen.text, columns):
         low, high = (start, end) if seen is None else (seen.original(start), seen.original(end))
-        # What begins in a label belongs to the cell behind it.
+        # A value that begins in a label belongs to the cell behind it.
         at = max(bisect.bisect_left(lines.starts, high) - 1, 0)
         begin = lines.starts[at]
         index = lines.indices[at]
@@ -107,10 +107,10 @@ def _lines(cells: Sequence[str], labels: Sequence[str], chosen: Sequence[int]) -
 
 
 def _names(labels: Sequence[str]) -> frozenset[str]:
-    """Returns what names columns or keys: labels, and those of keys in keys without one of these."""
+    """Returns the names of columns or keys: the labels, and the last keys of nested labels."""
     distinct = set(labels) - {""}
     if _DATA_SHARE * sum(_DATA.search(label) is not None for label in distinct) >= len(distinct):
-        # The first row of a table without names is data.
+        # Otherwise the first row is data of a table without names.
         return frozenset()
     names: set[str] = set()
     for label in distinct:
@@ -120,9 +120,9 @@ def _names(labels: Sequence[str]) -> frozenset[str]:
 
 
 def _is_of_no_person(cell: str, label: str, names: frozenset[str]) -> bool:
-    """Returns whether a cell is none of a person by its label, or names others.
+    """Returns whether a cell is not personal by its label, or is a head.
 
-    Such a cell has no label but that of the heads of a table, and is one itself or known as one.
+    A head has no label except that of a table's heads, and is itself a label or a known one.
     """
     if len(cell) > _LONGEST_CELL:
         return False

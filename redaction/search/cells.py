@@ -1,4 +1,4 @@
-"""Finds values in many cells at once: by the label of their column or key, and in cells joined by line breaks."""
+"""Finds values in many cells at once: by the label of their column or key, and by a search of joined cells."""
 
 import itertools
 import re
@@ -30,58 +30,58 @@ from redaction.search.spans import joined, typed_by_rules
 from redaction.search.whole_cells import LONGEST as LONGEST_WHOLE
 from redaction.search.whole_cells import LONGEST_QUIET, Found, WholeCells, is_quiet
 
-# A longer cell is no value by its label alone.
+# Characters of the longest cell that is a value by its label alone.
 _LONGEST_LABELLED: Final = 500
 _LONGEST_MEMBER: Final = 20_000
 _LETTER: Final = re.compile(r"[^\W_]")
 # A replacement is no value.
 _PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(sorted(ENTITY_TYPES))})\]")
 _NOTHING: Final = frozenset({"null", "none", "true", "false"})
-# What a machine writes beside a message, under names of such times: a date with a time to the second.
+# Times of log records: a date with a time to the second, under labels of such times.
 _ZONE: Final = "(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2})"
 _LOGGED: Final = re.compile(
     rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[Tt ][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.,][0-9]{{1,9}})?(?: ?{_ZONE})?"
 )
-# As a header of a mail has it.
+# The form of mail headers.
 _MAILED: Final = re.compile(
     "[A-Z][a-z]{2}, [0-9]{1,2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} (?:[+-][0-9]{4}|[A-Z]{3})"
 )
 _MACHINE_TIMES: Final = dict.fromkeys(
     ("ts", "time", "timestamp", "log time", "logged at", "event time", "generated", "generated at"), _LOGGED
 ) | {"date": _MAILED}
-# Four numbers of a version look like an address.
+# Versions, whose four numbers look like an IP address.
 _VERSION: Final = re.compile(r"[vV]?[0-9]{1,5}(?:\.[0-9]{1,6}){1,4}")
 
 _AROUND: Final = ' \t\r\n"'
 
 
 class CellLabel:
-    """Label: what the name of a column or key says of the values under it.
+    """Label of cells: the entity types that the name of a column or key gives to its values.
 
-    `is_part` says whether labels beside it show that it is one of a part of a name.
+    `is_part` is True if adjacent labels show that the label is of a part of a name.
     """
 
     def __init__(self, label: str, categories: frozenset[str], floor: float, *, is_part: bool = False) -> None:
         self.plain = plain_label(label)
-        # What a machine wrote beside the message that it recorded is no value, nor is a version.
+        # Times of log records and versions are no values.
         self.technical = _MACHINE_TIMES.get(self.plain) or (_VERSION if names_version(self.plain) else None)
         named = (*label_entities(self.plain), *((("PERSON", PART_SCORE),) if is_part else ()))
         entities = [(score, entity) for entity, score in named if entity in categories and score >= floor]
         self._value: Found | None = max(entities, default=None)
-        # What a cell in the form of a name is under a label that may also name something else.
+        # The value of a cell in the form of a name under an ambiguous label.
         self._name: Found | None = None
         if self._value is None and "PERSON" in categories and floor <= NAMED_SCORE and may_name(self.plain):
             self._name = NAMED_SCORE, "PERSON"
 
     @property
     def names_values(self) -> bool:
-        """Returns whether every cell is a value, however little it holds."""
+        """Returns whether every cell under the label is a value, however short."""
         return self._value is not None
 
     def values(self, cells: Sequence[str], plain: Sequence[str]) -> list[Found | None]:
-        """Returns what each cell is by the label alone.
+        """Returns the value of each cell by the label alone; None for no value.
 
-        `plain` are the cells normalised, without quotes and blanks around them; "" for one that is too long for a name.
+        `plain` are the normalised cells, without quotes and blanks around them; "" for a cell too long for a name.
         """
         if (value := self._value) is not None:
             longest = _LONGEST_MEMBER if self.plain == PRIVATE_MEMBER else _LONGEST_LABELLED
@@ -102,14 +102,14 @@ def _may_be_value(cell: str, longest: int) -> bool:
 
 
 class _Column(NamedTuple):
-    """Cells of one label: their indices in order, themselves, and the same without quotes and blanks around them."""
+    """Cells of one label: indices in order, texts, and texts without quotes and blanks around them."""
 
     indices: Sequence[int]
     cells: Sequence[str]
     inner: Sequence[str]
 
     def only(self, chosen: Sequence[bool]) -> "_Column":
-        """Returns the chosen cells."""
+        """Returns the column with the chosen cells only."""
         if all(chosen):
             return self
         indices, cells, inner = self
@@ -121,7 +121,7 @@ class _Column(NamedTuple):
 
 
 class _Texts(NamedTuple):
-    """Cells of one label that are read as text: their indices, themselves, and the index of the first of equal ones."""
+    """Cells of one label that are read as text: indices, texts, and the first index of each text."""
 
     indices: Sequence[int]
     cells: Sequence[str]
@@ -130,21 +130,21 @@ class _Texts(NamedTuple):
 
 @dataclass(frozen=True)
 class CellValues:
-    """The values in some cells, by the index of the cell."""
+    """Values in cells, by the index of the cell."""
 
     whole: dict[int, Found]
-    """Cells that are one value from the first character to the last."""
+    """Cells that are one value as a whole."""
     parts: dict[int, list[Value]]
     """Values of other cells: in order, none overlapping."""
     texts: list[_Texts]
-    """Cells that were read as text; of equal ones of a label only the first has its values in `parts`."""
+    """Cells that were read as text; of equal cells of a label only the first has its values in `parts`."""
 
     def searched(self) -> list[int]:
-        """Returns the cells that were read as text, in order: of equal ones of a label the first."""
+        """Returns the cells that were read as text, in order; of equal cells of a label the first."""
         return sorted(itertools.chain(*(texts.first.values() for texts in self.texts)))
 
     def repeat(self) -> None:
-        """Gives the cells that were read as text the values of the first that equals them."""
+        """Copies the values of searched cells to equal cells of their label."""
         for texts in self.texts:
             if len(texts.first) == len(texts.indices):
                 continue
@@ -158,7 +158,7 @@ class CellValues:
 def find_in_cells(
     finder: Finder, categories: frozenset[str], floor: float, cells: Sequence[str], labels: Sequence[str]
 ) -> CellValues:
-    """Finds the values of cells; `labels` name their columns or keys, "" for none."""
+    """Returns the values in cells; `labels` name their columns or keys, "" for none."""
     columns: dict[str, list[int]] = defaultdict(list)
     for index, name in enumerate(labels):
         columns[name].append(index)
@@ -193,7 +193,7 @@ def find_in_cells(
 
 
 def _worth_reading(label: CellLabel, words: frozenset[str], cells: Sequence[str], indices: Sequence[int]) -> _Column:
-    """Returns the cells of a label but for times of records, versions, and short numbers unless the label says more."""
+    """Returns a label's cells without times of log records, versions, and short numbers under plain labels."""
     column = _Column(indices, cells, [cell.strip(_AROUND) for cell in cells])
     if (technical := label.technical) is not None:
         column = column.only([technical.fullmatch(inner) is None for inner in column.inner])
@@ -203,7 +203,7 @@ def _worth_reading(label: CellLabel, words: frozenset[str], cells: Sequence[str]
 
 
 def _fillable(column: _Column) -> Sequence[bool]:
-    """Returns for each cell whether one value may fill it: it is not long, has one line, and no quote inside."""
+    """Returns for each cell whether one value may fill it: the cell is short, has one line, and no inner quote."""
     if max(map(len, column.cells), default=0) <= LONGEST_WHOLE:
         text = "".join(column.inner)
         if '"' not in text and "\n" not in text:
@@ -215,7 +215,7 @@ def _fillable(column: _Column) -> Sequence[bool]:
 
 
 def _named(label: CellLabel, column: _Column) -> dict[int, list[Value]]:
-    """Returns the values by their label alone, by the index of the cell."""
+    """Returns the values of cells by their label alone, by the index of the cell."""
     plain = [
         normalised(inner) if len(cell) <= LONGEST_WHOLE else ""
         for cell, inner in zip(column.cells, column.inner, strict=True)
@@ -231,7 +231,7 @@ def _named(label: CellLabel, column: _Column) -> dict[int, list[Value]]:
 def _find_whole(
     rules: WholeCells, label: CellLabel, words: frozenset[str], column: _Column, found: CellValues
 ) -> Sequence[int]:
-    """Finds the cells of a label that are one value, and returns the indices of the others."""
+    """Adds the cells of a label that are one value to `found`; returns the indices of the others."""
     if not column.indices:
         return []
     plain = normalised("\n".join(column.inner)).split("\n")
@@ -251,11 +251,11 @@ def _find_whole(
 def _searched(
     finder: Finder, cells: Sequence[str], labels: Sequence[str], chosen: Sequence[int], named: dict[int, list[Value]]
 ) -> Iterator[tuple[int, list[Value]]]:
-    """Yields the same for the chosen cells; `named` are the values that labels indicate, by the index of the cell."""
+    """Yields (cell index, values) for the chosen cells; `named` has values by labels, by the index of the cell."""
     texts = [cells[index] for index in chosen]
     starts = list(itertools.accumulate((len(text) + 1 for text in texts), initial=0))
     piece_labels = PieceLabels(starts, labels)
-    # A cell that is longer than a window has matches in several; only a block of a secret reaches into others.
+    # A cell longer than a window has matches in several windows; only secret blocks reach into other cells.
     joined_text = "\n".join(texts)
     each = finder.find_each(joined_text, piece_labels, by_rules_only=True)
     following = split_by_pieces(joined_text, each, starts, piece_labels.piece_at)

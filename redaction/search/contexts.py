@@ -1,4 +1,4 @@
-"""Finds the places of a text that follow context words on their line, or on the short line above."""
+"""Finds the zones of a text behind context words: on their line, or on the line below a short line."""
 
 import functools
 import re
@@ -9,17 +9,17 @@ from redaction.rules.rule import CONTEXT_REACH, Zone
 from redaction.search.linear_search import Search, at_first, scan, search_for
 
 _LONGEST_ABOVE: Final = 120
-"""Characters of a line above whose last words count: less than ABOVE_REACH, so that windows hold all of it."""
+"""Characters of the longest line whose last words count below; less than ABOVE_REACH, so that windows hold it."""
 _DIGIT: Final = re.compile("[0-9]")
 _OPTIONAL: Final = re.compile(r"(?<!\()\?")
 
 
 class Contexts:
-    """Zones of places beside each set of context words in one text, found when first asked for.
+    """Zones beside each set of context words in one text, found when first needed.
 
     `searches` find the words by RE2; words that begin outside of `where` are left out. `words` are the sets of
-    which the text may hold a word. With `next_line` the last words of a line count for the line below: what somebody
-    asks for in a chat, or the name of a field above its value.
+    which the text may hold a word. With `next_line` the last words of a line count for the line below, such as a
+    question in a chat, or the name of a field above its value.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class Contexts:
         self._found: dict[str, Sequence[Zone]] = {}
 
     def zones(self, words: str) -> Sequence[Zone]:
-        """Returns the places behind one of the words on its line, at most CONTEXT_REACH from where it begins.
+        """Returns the zones behind one of the words on its line, at most CONTEXT_REACH from the word's beginning.
 
-        The first CONTEXT_REACH characters of the line below are such places too, if no more and no digit stand between
-        the word and the end of its line. The zones are in order and disjoint.
+        The first CONTEXT_REACH characters of the line below are a zone too, if at most as many characters and no digit
+        are between the word and the end of its line. The zones are in order and disjoint.
         """
         if words not in self._words:
             return ()
@@ -57,7 +57,7 @@ class Contexts:
 def word_spans(words: str, search: Search, plain: str, raw: bytes, where: Zone) -> list[Zone]:
     """Returns the spans of the words in a text, in order."""
     if search(raw, where[0]) < 0:
-        # The pattern of words that no text has is not compiled.
+        # The search comes first, so that patterns of words without occurrences are never compiled.
         return []
     return [found.span(1) for found in scan(search, _pattern(words), plain, raw, [where], CONTEXT_REACH)]
 
@@ -83,7 +83,7 @@ def _behind(text: str, words: Iterable[Zone], next_line: bool) -> Sequence[Zone]
 
 
 def _end_below(text: str, start: int, line: int) -> int:
-    """Returns where the places end on the line below the one that ends at `line`; 0 if the word at `start` has none."""
+    """Returns the end of the zone on the line after `line`; 0 if the word at `start` has no zone there."""
     if text.rfind("\n", max(line - _LONGEST_ABOVE - 1, 0), line) < 0 and line > _LONGEST_ABOVE:
         return 0
     if _DIGIT.search(text, start, line) is not None:
@@ -107,7 +107,7 @@ def joined(first: Sequence[Zone], second: Sequence[Zone]) -> Sequence[Zone]:
 
 @functools.cache
 def search_words(words: str) -> Search:
-    """Compiles a search for a rule's context words between other characters, in any case and in the plural."""
+    """Compiles a search for a rule's context words as whole words, in any case and in the plural."""
     return search_for(words_pattern(words))
 
 

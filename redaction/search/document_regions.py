@@ -1,4 +1,4 @@
-"""Infers countries from a document: its language, addresses of mails and sites, numbers, names of countries."""
+"""Infers a document's countries from its language, mail and web addresses, numbers and names of countries."""
 
 import re
 from collections.abc import Iterable
@@ -10,13 +10,13 @@ from redaction.rules.regional_phones import REGIONS
 from redaction.rules.words import countries, languages
 
 MOST_CHARACTERS: Final = 16_384
-"""Characters of a document that are read, from its beginning."""
+"""Most characters of a document, from its beginning, that are read."""
 _LANGUAGE_OF: Final[dict[str, list[tuple[str, ...]]]] = {}
 for _language in languages():
     for _word in _language.frequent:
         _LANGUAGE_OF.setdefault(_word, []).append(_language.countries)
 _COUNTRY_OF: Final = countries()
-# Fewer words indicate the language of a short text.
+# Characters of a short text, and frequent words that indicate the language of a short and of a longer text.
 _SHORT: Final = 400
 _FEW: Final = 2
 _ENOUGH: Final = 5
@@ -39,7 +39,7 @@ _SCRIPTS: Final = (
 
 
 class DocumentRegions:
-    """Countries of one document: those of a policy and those inferred from it. Not thread-safe: it reads on."""
+    """Countries of one document, given by a policy or inferred from the text. Not thread-safe."""
 
     def __init__(self, given: Iterable[str] = ()) -> None:
         self._found = frozenset(given)
@@ -48,20 +48,20 @@ class DocumentRegions:
 
     @property
     def found(self) -> frozenset[str]:
-        """The countries by their ISO 3166 codes."""
+        """ISO 3166 codes of the countries."""
         if self._unread:
             self._found |= _regions_of("\n".join(self._unread))
             self._unread.clear()
         return self._found
 
     def read(self, text: str) -> None:
-        """Takes the next part of the document; it is read only if somebody asks for the countries."""
+        """Takes the next part of the document, which is evaluated only when the countries are needed."""
         if self._left > 0:
             self._unread.append(text[: self._left])
             self._left -= len(text)
 
     def read_cells(self, cells: Iterable[str], labels: Iterable[str]) -> None:
-        """Takes the next cells or values of the document, with the names of their columns or keys."""
+        """Takes the next cells of the document, with the names of their columns or keys."""
         if self._left <= 0:
             return
         read = set()

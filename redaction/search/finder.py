@@ -1,4 +1,4 @@
-"""Finds values in texts of any length: window by window, by the rules that can match in a window, and by a model."""
+"""Finds values in texts of any length, window by window, by the rules and by a model."""
 
 import bisect
 import copy
@@ -25,7 +25,7 @@ from redaction.search.secret_blocks import find_blocks
 from redaction.search.spans import joined, typed_by_rules, windows
 from redaction.search.whole_cells import WholeCells
 
-# An escape may be escaped itself.
+# Most levels of escapes, since an escape may be escaped itself.
 _MOST_ESCAPES: Final = 3
 
 _SHORTEST_QUOTE: Final = 2
@@ -34,7 +34,7 @@ Ask = Callable[[str, Collection[str], Sequence[Column]], Sequence[Mention]]
 
 
 class Finder:
-    """Rules for some entity types that can reach a least score, with their pre-filter and optionally a model."""
+    """Finder by the rules of some entity types that can reach a least score, and optionally by a model."""
 
     def __init__(self, categories: Collection[str], floor: float, ask: Ask | None = None) -> None:
         self.rules = tuple(rule for rule in all_rules() if rule.entity in categories and rule.best_score >= floor)
@@ -46,9 +46,9 @@ class Finder:
         self._regions: DocumentRegions | None = None
 
     def in_regions(self, regions: DocumentRegions) -> "Finder":
-        """Returns a finder that also finds what is written so only in the countries of a document."""
+        """Returns a finder that also finds values in the national forms of a document's countries."""
         finder = copy.copy(self)
-        finder._regions = regions  # noqa: SLF001 - its own copy
+        finder._regions = regions  # noqa: SLF001 - a copy of this finder
         return finder
 
     @property
@@ -61,11 +61,11 @@ class Finder:
         return [Match(*value) for value in self.find_values(text, labels)]
 
     def find_values(self, text: str, labels: PieceLabels | None = None) -> list[Value]:
-        """Returns the same as `find`, as plain tuples."""
+        """Returns the values of `find` as plain tuples."""
         return joined(self.find_each(text, labels))
 
     def find_all(self, text: str, *, by_rules_only: bool = False) -> list[Value]:
-        """Returns the matches in a text in order, overlapping ones too; each depends on REACH characters to a side.
+        """Returns all matches in a text in order, even overlapping ones; each depends on REACH characters around it.
 
         A match that lies inside another match of the same rule may be missing.
         """
@@ -86,7 +86,7 @@ class Finder:
         *,
         by_rules_only: bool,
     ) -> Iterator[Value]:
-        """Yields the matches in the windows that `searches` is true for, with escapes decoded up to so many times."""
+        """Yields the matches in the windows that `searches` accepts, with up to `escapes` levels of escapes decoded."""
         if (seen := without_unseen(text)) is not None:
             moved = None if labels is None else labels.moved(seen.folded)
             chosen = None if searches is None else _moved_search(seen, searches)
@@ -98,14 +98,14 @@ class Finder:
                 values = iter(sorted([*values, *blocks]))
         if not escapes or (decoded := with_decoded_escapes(text)) is None:
             return values
-        # An address ends at a decoded space, so the text is searched as it stands too.
+        # The undecoded text is searched too, because an address would end at a decoded space.
         moved = None if labels is None else labels.moved(decoded.folded)
         chosen = _moved_search(decoded, lambda low, high: has_hiding_escape(text[low:high]))
         found = self._each(decoded.text, moved, chosen, escapes - 1, by_rules_only=True)
         return iter(sorted([*values, *_moved(decoded, found)]))
 
     def asked_values(self, text: str, columns: Sequence[Column]) -> Iterator[Value]:
-        """Yields what the model finds in a text of which some parts are columns of a table; values may overlap."""
+        """Yields the model's values in a text with columns of a table; values may overlap."""
         if self._ask is None:
             return
         for start, end, low, high in windows(text):
@@ -124,7 +124,7 @@ class Finder:
         searches: Callable[[int, int], bool] | None,
         by_rules_only: bool,
     ) -> Iterator[Value]:
-        """Yields the matches in the windows that `searches` is true for, in all for None."""
+        """Yields the matches in the windows that `searches` accepts; None accepts all."""
         ask = None if by_rules_only else self._ask
         plain = normalised(text)
         persons = "PERSON" in self._categories
@@ -159,32 +159,32 @@ class Finder:
 
 
 def _moved_search(folded: Folded, searches: Callable[[int, int], bool]) -> Callable[[int, int], bool]:
-    """Returns whether to search a part of a folded text: whether to search that part of its original."""
+    """Returns the test of parts of a folded text, by the test of parts of its original."""
     return lambda low, high: searches(folded.original(low), folded.original(high))
 
 
 def _moved(folded: Folded, values: Iterator[Value]) -> Iterator[Value]:
-    """Yields values of a folded text with their places in the original."""
+    """Yields values of a folded text with their positions in the original."""
     return ((folded.original(start), folded.original(end), entity, score) for start, end, entity, score in values)
 
 
 @functools.lru_cache(maxsize=4)
 def _compiled(rules: tuple[Rule, ...], floor: float) -> tuple[Prefilter, WholeCells]:
-    """Compiles rules; a process that sweeps does so for one policy after another, and most are the same."""
+    """Compiles rules; cached, because most policies that a process sweeps by are equal."""
     return Prefilter(rules, floor), WholeCells(rules, floor)
 
 
 def is_known_label(text: str) -> bool:
-    """Returns whether a text is the name of a column or key that is known."""
+    """Returns whether a text is a known name of a column or key."""
     return bool(label_entities(plain_label(text)))
 
 
 def find_mentions(
     ask: Ask, text: str, categories: Collection[str], floor: float, offset: int, columns: Sequence[Column] = ()
 ) -> list[Value]:
-    """Asks a model, and returns every place where a quote of at least `floor` stands as whole words, or its own place.
+    """Calls a model; returns the position of each mention of at least `floor`, or all positions of its quote as words.
 
-    `offset` is added to the places of the matches.
+    `offset` is added to the positions.
     """
     matches = []
     for mention in ask(text, categories, columns):
@@ -192,7 +192,7 @@ def find_mentions(
         if mention.type not in categories or mention.score < floor or len(quote) < _SHORTEST_QUOTE:
             continue
         if is_known_label(quote):
-            # In a document it stands before values or above them.
+            # A label occurs before values or above them, and is no value.
             continue
         if mention.start is not None:
             end = mention.start + len(mention.quote)

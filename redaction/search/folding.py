@@ -1,4 +1,4 @@
-"""Folds a text for the search: without characters that nobody sees, or with escaped characters decoded."""
+"""Folds a text for the search: removes invisible characters, or decodes escaped characters."""
 
 import bisect
 import html
@@ -30,32 +30,32 @@ _DOMAIN_AHEAD: Final = (
     r"[A-Za-z][0-9A-Za-z-]{1,62}(?:(?:\.|=2[Ee])[0-9A-Za-z-]{1,63}){0,6}(?:\.|=2[Ee])"
     r"(?:com|org|net|edu|gov|info|biz|example|test|io|dev|app|co|eu|[a-z]{2})(?![\w(-])"
 )
-# Escapes of a character in source texts, markup and addresses of the web. Each alternative begins with the characters
-# that it may begin with, which `re` looks for faster than for what is around them.
+# Escapes of a character in source texts, markup and URLs. Each alternative begins with its possible first characters,
+# which `re` finds faster than lookbehinds.
 _ESCAPE: Final = re.compile(
     r"\\\\{0,3}(?:u\{0{0,4}(?P<braced>[0-9A-Fa-f]{1,6})\}|u{1,2}(?P<four>[0-9A-Fa-f]{4})|U(?P<eight>000[0-9A-Fa-f]{5})"
     r"|x\{0{0,4}(?P<perl>[0-9A-Fa-f]{1,6})\}|x(?P<two>[0-9A-Fa-f]{2})|(?P<octal>100|05[5-7])"
-    # Of CSS and SQL, of RTF, and by the name of the character.
+    # Escapes of CSS and SQL, of RTF, and by the name of the character.
     r"|0{0,4}(?P<short>40|2[Ee])(?:(?![0-9A-Fa-f]) ?|(?<=00..))|'(?P<rtf>40|2[Ee])|N\{(?P<name>[A-Z][A-Z -]{1,40})\}"
     r"|(?P<mark>[!-&(-/:-@\[\]-`{-~]))"
     r"|&(?:#(?P<decimal>[0-9]{1,7})|#[xX](?P<hexadecimal>[0-9A-Fa-f]{1,6})|(?P<entity>[A-Za-z][A-Za-z0-9]{1,31})(?=;));?"
     r"|%(?P<percent>[2-7][0-9A-Fa-f])"
     # Quoted-printable, with its soft line breaks.
     rf"|=(?:(?P<at>40)(?=(?:=\r?\n)?{_DOMAIN_AHEAD})|(?P<quoted>2[BDEbde]|5[Ff])(?=[0-9A-Za-z=])|(?<=[^\s=]=)\r?\n(?=\S))"
-    # Signs as people write them for other people, comments in markup, and text that AsciiDoc leaves as it is.
+    # Signs written out for human readers, comments in markup, and passthrough text of AsciiDoc.
     r"| {0,2}[(\[{] ?(?P<word>at|AT|dot|DOT) ?[)\]}] {0,2}(?=[0-9A-Za-z])"
     r"|<!--(?<=[0-9A-Za-z.@_-]<!--)[^<>]{0,80}-->(?=[0-9A-Za-z.@_-])"
     r"|\+\+\+(?P<passed>[@.])\+\+\+"
     # Marks of emphasis within a word.
     r"|\*(?<=[^\s*]\*)\*{0,2}(?=[^\s*])|~(?<=[^\s~]~)~(?=[^\s~])|`(?<=[^\s`]`)(?=[^\s`])"
 )
-# Texts with none of these hold no escape that hides a value.
+# Texts without a match hold no escape that hides a value.
 _HIDING: Final = search_for(
     r"\\(?:[uU]\{?00|x\{?[0-9A-Fa-f]|100|05[567]|N\{[A-Z]|0{0,4}40|'40|[@._+#/:-])"
     r"|&(?:#[0-9xX]|commat;|period;|lowbar;|UnderBar;|hyphen;|dash;|num;|plus;|sol;|colon;|nbsp;|shy;|zwn?j;|lpar;|rpar;|percnt;"
     r"|Tab;|NewLine;|bsol;|ZeroWidthSpace;|NoBreak;|amp;(?:#|commat;|period;)"
     r"|[A-Za-z](?:uml|acute|grave|circ|tilde|ring|cedil|caron|slash|strok|ogon);|szlig;)"
-    # Digits, letters, and the marks beside them: others are common in addresses of the web.
+    # Digits, letters, and the punctuation of values; other escapes are common in URLs.
     r"|[0-9A-Za-z_]=40(?:=\r?\n)?[A-Za-z]"
     r"|[0-9A-Za-z_] {0,2}[(\[{] ?(?:at|AT) ?[)\]}] {0,2}[0-9A-Za-z]|<!--[^<>]{0,80}-->[0-9A-Za-z@.]|\+\+\+[@.]\+"
     r"|%3[0-9]|%2[Bb][0-9]|%2[DdEe]|[0-9]%2[08]|%4[1-9A-Fa-f]|%5[0-9Aa]|%6[1-9A-Fa-f]|%7[0-9Aa]"
@@ -77,7 +77,7 @@ _HIDING_MARKS: Final = (
     "AT )",
     "AT ]",
 )
-# Marks of emphasis within a word, and such words that may be an address or a number.
+# Marks of emphasis within a word, and words with such marks that may be an address or a number.
 _EMPHASIS: Final = search_for(r"[0-9A-Za-z.@-](?:\*{1,3}|~~|`)[0-9A-Za-z.@-]")
 _EMPHASISED: Final = re.compile(
     r"[@0-9][0-9A-Za-z.-]{0,60}+(?:\*{1,3}|~~|`)[0-9A-Za-z.@-]|[0-9A-Za-z.](?:\*{1,3}|~~|`)[0-9A-Za-z.+-]{0,60}+@"
@@ -87,20 +87,20 @@ _LONGEST_EMPHASISED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A text that is shorter than its original, with the places from which on characters are missing."""
+    """A shortened text, with the positions at which characters are missing."""
 
     text: str
     places: list[int]
     missing: list[int]
-    """Numbers of characters that are missing before each place, and before all after it up to the next."""
+    """Number of characters that are missing before each position, up to the next."""
 
     def original(self, place: int) -> int:
-        """Returns where the character at a place of the folded text stands in the original."""
+        """Returns the position in the original of a position in the folded text."""
         at = bisect.bisect_right(self.places, place)
         return place + self.missing[at - 1] if at else place
 
     def folded(self, place: int) -> int:
-        """Returns where the character at a place of the original stands in the folded text, or the one after it."""
+        """Returns the position in the folded text of a position in the original, or of the next kept character."""
         low, high = 0, len(self.text)
         while low < high:
             middle = (low + high) // 2
@@ -112,14 +112,14 @@ class Folded:
 
 
 def without_unseen(text: str) -> Folded | None:
-    """Returns a text without characters that nobody sees; None if it has none."""
+    """Returns a text without invisible characters; None if it has none."""
     if text.isascii() or not any(character in text for character in _INVISIBLE):
         return None
     return _folded(text, [(*found.span(), "") for found in _UNSEEN.finditer(text)])
 
 
 def with_decoded_escapes(text: str) -> Folded | None:
-    """Returns a text with its escaped characters decoded, of whatever form; None if it has none that hides a value."""
+    """Returns a text with all forms of escapes decoded; None if it has no escape that may hide a value."""
     if not has_hiding_escape(text):
         return None
     return _folded(text, [(*found.span(), _character(found)) for found in _ESCAPE.finditer(text)])
@@ -139,7 +139,7 @@ def has_hiding_escape(text: str) -> bool:
 
 
 def _character(found: re.Match[str]) -> str:
-    """Returns the character that an escape stands for, "" for a mark of emphasis, or what is no escape as it is."""
+    """Returns the character of an escape, "" for a mark of emphasis, or other text unchanged."""
     group = found.lastgroup
     if group is None:
         return ""
@@ -161,7 +161,7 @@ def _character(found: re.Match[str]) -> str:
 
 
 def _folded(text: str, replacements: Iterable[tuple[int, int, str]]) -> Folded:
-    """Returns a text with parts replaced, each given by its start, its end and a text that is no longer."""
+    """Returns a text with replacements, each given by start, end and a text that is not longer."""
     parts: list[str] = []
     places: list[int] = []
     missing: list[int] = []

@@ -1,4 +1,4 @@
-"""Finds the private members of keys that are written as objects: JSON Web Keys, and RSA keys in XML."""
+"""Finds the private members of cryptographic keys in object form: JSON Web Keys, and RSA keys in XML."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from redaction.rules.rule import Value
 from redaction.search.secret_blocks import ENTITY, SCORE
 
 KEY_ELEMENTS: Final = frozenset({"rsakeyvalue", "rsakeypair", "rsaparameters", "dsakeyvalue", "dsaparameters"})
-"""Elements of XML that hold the numbers of a key, in small letters."""
+"""XML elements that hold the numbers of a key, in small letters."""
 PRIVATE_ELEMENTS: Final = frozenset({"D", "P", "Q", "DP", "DQ", "InverseQ", "X"})
 _NAMES_KEYS: Final = frozenset({"kty", "Modulus"})
 # Members of JSON Web Keys, and of the parameters of RSA in .NET.
@@ -17,10 +17,10 @@ _PRIVATE: Final = frozenset(
     {"d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv", "D", "P", "Q", "DP", "DQ", "InverseQ"}
 )
 KEY_NAMES: Final = _NAMES_KEYS | _PRIVATE
-"""Names of members that only objects with one of them need to be followed for."""
+"""Member names of keys; objects without any of them need no tracking."""
 _HOLDS_OBJECTS: Final = "oth"
 _LONG: Final = 20
-# Characters of the longest key that is kept whole where a text is swept in parts.
+# Characters of the longest key kept whole when a text is swept in parts.
 _LONGEST_KEY: Final = 32 * 1024
 _DATA: Final = re.compile(rf"[0-9A-Za-z_+/-]{{{_LONG},}}+={{0,2}}")
 _QUOTE: Final = r"(?:\\{0,7}[\"'])?"
@@ -39,17 +39,17 @@ _Item = TypeVar("_Item")
 
 @dataclass(slots=True)
 class _Object(Generic[_Item]):
-    """An object that is open: its values that are private if it is a key."""
+    """An open object, with the values that are private if it turns out to be a key."""
 
     held: list[_Item] = field(default_factory=list)
-    # Whether it belongs to a private member of the object around it.
+    # True if the object belongs to a private member of the outer object.
     inside: bool = False
     is_key: bool = False
     key: str = ""
 
 
 class KeyObjects(Generic[_Item]):
-    """Collector of the private values of keys; it is given the objects, names and values of a text in order."""
+    """Collector of the private values of keys, from the objects, names and values of a text in order."""
 
     def __init__(self) -> None:
         self._found: list[_Item] = []
@@ -83,7 +83,7 @@ class KeyObjects(Generic[_Item]):
     def private(self, text: Callable[[_Item], str]) -> list[_Item]:
         """Returns the private values noted since the last call; `text` returns the text of a value.
 
-        Values of an object that goes on, or was cut off, before it says that it is a key are recognised by their form.
+        Values of an object that is still open, or was cut off, before it is known to be a key are recognised by form.
         """
         found, self._found = self._found, []
         for depth, cut in enumerate(self._open):
@@ -94,12 +94,12 @@ class KeyObjects(Generic[_Item]):
 
 
 def is_data(text: str) -> bool:
-    """Returns whether a text has the form of the data of a key."""
+    """Returns whether a text has the form of a key's data."""
     return _DATA.fullmatch(text) is not None and text.lower() != text != text.upper() and any(map(str.isdigit, text))
 
 
 def find_members(text: str) -> list[Value]:
-    """Returns the private values of keys in a text, in order: in JSON and what resembles it, and in XML."""
+    """Returns the private values of keys in JSON-like text and in XML, in order."""
     found: list[Value] = []
     if "kty" in text or "Modulus" in text:
         found += _in_objects(text)
@@ -109,12 +109,12 @@ def find_members(text: str) -> list[Value]:
 
 
 def open_key(text: str, start: int, end: int) -> int:
-    """Returns where the line begins with the object that may be a key and goes on behind a place, after `start`.
+    """Returns the start of the line with an object that may be a key and is open at `end`, after `start`.
 
-    It is the place itself if none goes on, or none within 32 Ki characters.
+    Returns `end` if no such object is open, or none within 32 Ki characters.
     """
     low = max(start, end - _LONGEST_KEY)
-    # Where each open object begins, and whether it has a name that keys have.
+    # Start of each open object, and whether it has a member name of keys.
     opened: list[tuple[int, bool]] = []
     for token in _TOKEN.finditer(text, low, end):
         if token["name"] is not None:

@@ -1,4 +1,4 @@
-"""Finds the names of people again that a document has held already, also by one part of them."""
+"""Finds further occurrences of people's names known from a document, whole or by one part."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -9,20 +9,20 @@ from redaction.rules.rule import Value
 from redaction.rules.tables import shared
 from redaction.rules.words import words
 
-# A name found with less is none too often to look for everywhere.
+# A name with a lower score is too often wrong to be looked for everywhere.
 _LEAST_SCORE: Final = 0.8
-# Of a document with more names, such as a table of customers, the others are found where they stand alone.
+# Most names learned; in a document with more, such as a table of customers, the rest are found by rules only.
 MOST_NAMES: Final = 500
-# With more names than this one of their parts is likely to be an ordinary word, too.
+# Most names whose parts are looked for, because with more names some part is likely an ordinary word.
 _MOST_IN_PARTS: Final = 100
 _SHORTEST_PART: Final = 4
 _SHORTEST_CAPITALS: Final = 6
 _LONGEST: Final = 80
 _REST: Final = r"[^\W\d_]*(?:['\u2019-][^\W\d_]+)*"
-# A word that begins with no lower-case ASCII letter; letters of scripts without cases begin one too.
+# A word that does not begin with a lower-case ASCII letter, including scripts without cases.
 _WORD: Final = re.compile(rf"(?<![^\W_])[^\W\d_a-z]{_REST}")
 
-# What stands directly before a family name: initials, or a given name.
+# Text directly before a family name: initials, or a given name.
 _INITIALS_BEFORE: Final = re.compile(r"(?<![^\W_])(?:[A-Z]\.[ -]?){1,3}\Z")
 _UPPER: Final = shared("upper")
 _LOWER: Final = shared("lower")
@@ -31,13 +31,13 @@ _GIVEN_BEFORE: Final = re.compile(
 )
 _LONGEST_BEFORE: Final = 48
 _ENDS_SENTENCE: Final = '.!?:;>|"\n\r\t'
-# Nouns of people in capitals, which stand beside names.
+# Capitalised nouns of people, which occur beside names.
 _NOUNS_OF_PEOPLE: Final = words("people_nouns")
 _NO_GIVEN_NAME: Final = re.compile(f"(?i:{shared('titles')}|{shared('role_fields')}|{shared('relations')})")
 
 
 class KnownNames:
-    """Names of one document. Not thread-safe: it learns names with every text."""
+    """Known names of one document. Not thread-safe, because every text adds names."""
 
     def __init__(self) -> None:
         # Whole names by their first word, and names and parts of names that are one word.
@@ -49,14 +49,14 @@ class KnownNames:
         self._word: re.Pattern[str] | None = None
 
     def repeated(self, text: str, values: Iterable[Value]) -> list[Value]:
-        """Learns the names among the values of a text, and returns where it holds names that are known now."""
+        """Learns the names among the values of a text; returns all occurrences of known names in the text."""
         persons = [value for value in values if value[2] == "PERSON"]
-        # In order: of many names the first count.
+        # In order, because only the first of many names count.
         self.learn(dict.fromkeys((text[start:end], score) for start, end, _, score in persons))
         return self.find(text, {start for start, _, _, _ in persons})
 
     def learn(self, names: Iterable[tuple[str, float]]) -> None:
-        """Takes names with their scores, the first of them if they are too many."""
+        """Adds names with their scores, up to MOST_NAMES."""
         for name, score in names:
             if self.full:
                 return
@@ -71,7 +71,7 @@ class KnownNames:
             self._add(words[0], name[name.index(words[0]) :], score)
             if len(self._names) <= _MOST_IN_PARTS:
                 for word in words:
-                    # A short word in capitals is as likely an abbreviation.
+                    # A short word in capitals is likely an abbreviation.
                     shortest = _SHORTEST_CAPITALS if word.isupper() else _SHORTEST_PART
                     if len(word) >= shortest or not word.isascii():
                         self._add(word, word, score)
@@ -94,16 +94,16 @@ class KnownNames:
         return not self._longer and not self._words
 
     def _known_words(self) -> re.Pattern[str]:
-        """Returns a pattern of the words that begin as a known name does."""
+        """Returns a pattern of the words that begin a known name."""
         if self._word is None:
             begins = {word[0] for words in (self._longer, self._words) for word in words}
             self._word = re.compile(rf"[{''.join(sorted(begins))}](?<![^\W_].){_REST}", re.DOTALL)
         return self._word
 
     def find(self, text: str, found_at: Collection[int] = ()) -> list[Value]:
-        """Returns where known names stand in a text; a part of a name only if the text uses it as no other word.
+        """Returns the occurrences of known names in a text; of a part only if the text does not use it as a word.
 
-        What begins at one of the places `found_at` is left out: a name is found there.
+        Occurrences at the positions `found_at` are left out, because they are known already.
         """
         longer, words = self._longer, self._words
         if self.empty:
@@ -132,9 +132,9 @@ class KnownNames:
         return found
 
     def _begin(self, text: str, start: int, family_name: str, ordinary: Collection[str]) -> int:
-        """Returns where the initials or the given name begin that stand directly before a family name.
+        """Returns the start of the initials or given name directly before a family name.
 
-        A given name begins no sentence, unless the name is known with its first letter.
+        The first word of a sentence is no given name, unless its initial is known with the family name.
         """
         letters = self._letters.get(family_name)
         if letters is None:

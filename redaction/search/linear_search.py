@@ -1,7 +1,7 @@
-"""Searches by RE2, in time linear in the text whatever the pattern.
+"""Search by RE2, in time linear in the text for any pattern.
 
-The only module that uses a private part of google-re2 (docs/decisions/0036). Its own tests compare it with the public
-interface, and pyproject.toml bounds its version.
+This module alone uses a private part of google-re2 (docs/decisions/0036). Its tests compare the results with the
+public interface, and pyproject.toml bounds the package's version.
 """
 
 import re
@@ -13,16 +13,16 @@ import re2  # type: ignore[import-untyped]  # ships no types
 from redaction.rules.rule import Zone
 
 Search = Callable[[bytes, int], int]
-"""Returns where a pattern is first found in Latin-1 text from a place on; -1 for nowhere."""
+"""Returns the first position of a pattern in Latin-1 text from a position on; -1 for none."""
 
-# Memory for the states of searches for many patterns at once.
+# Bytes for the states of searches for many patterns at once.
 _SET_BYTES: Final = 32 * 1024 * 1024
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.log_errors = False
 
-# Where the last _FEW places are closer than _DENSE on average, `re` reads a stretch of text faster than RE2 finds the
-# next place.
+# Where the last _FEW positions are closer than _DENSE on average, `re` reads a stretch of text faster than RE2 finds
+# the next position.
 _FEW: Final = 8
 _DENSE: Final = 32
 _STRETCH: Final = 1_024
@@ -31,7 +31,7 @@ _STRETCH: Final = 1_024
 def search_for(pattern: str) -> Search:
     """Compiles a pattern."""
     compiled = re2.compile(pattern.encode("latin-1"), _OPTIONS)
-    # The public `search` wraps the place in three objects, which takes three times as long.
+    # The public `search` wraps the position in three objects, which takes three times as long.
     match: Any = compiled._regexp.Match  # noqa: SLF001 - as above
     unanchored = re2._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001 - as above
 
@@ -42,10 +42,10 @@ def search_for(pattern: str) -> Search:
 
 
 def patterns_in(patterns: Sequence[str], of: int = 1) -> Callable[[bytes], Collection[int]]:
-    """Compiles patterns to a function that returns the indices of those found in a Latin-1 text with a line break.
+    """Compiles patterns to a function that returns the indices of patterns found in a Latin-1 text with a line break.
 
-    It reads the text once, whatever the number of patterns. All indices are returned where its memory does not suffice,
-    which it shares with the others `of` so many.
+    The function reads the text once for any number of patterns. It returns all indices if its memory is insufficient;
+    `of` is the number of such functions that share the memory.
     """
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
@@ -54,7 +54,7 @@ def patterns_in(patterns: Sequence[str], of: int = 1) -> Callable[[bytes], Colle
     together = re2.Set.SearchSet(options)
     for pattern in patterns:
         together.Add(pattern.encode("latin-1"))
-    # No index is returned for a text that takes too much memory; this one is returned for every other.
+    # RE2 returns no index if memory is insufficient; this pattern matches every text, and so tells both cases apart.
     always = together.Add(b"\n")
     together.Compile()
     every = frozenset(range(len(patterns)))
@@ -67,7 +67,7 @@ def patterns_in(patterns: Sequence[str], of: int = 1) -> Callable[[bytes], Colle
 
 
 def matching_patterns(patterns: Sequence[str]) -> Callable[[bytes], Sequence[int]]:
-    """Compiles patterns to a function that returns the indices of those that match the whole of a Latin-1 text."""
+    """Compiles patterns to a function that returns the indices of patterns that match a whole Latin-1 text."""
     together = re2.Set.FullMatchSet(_OPTIONS)
     for pattern in patterns:
         together.Add(pattern.encode("latin-1"))
@@ -76,7 +76,7 @@ def matching_patterns(patterns: Sequence[str]) -> Callable[[bytes], Sequence[int
 
 
 def first_characters(pattern: str) -> str:
-    """Returns a class of characters that holds the first of every match; "" where no such class is known."""
+    """Returns a class of the possible first characters of matches; "" if unknown."""
     compiled = re2.compile(f"^(?:{pattern})".encode("latin-1"), _OPTIONS)
     try:
         low, high = compiled.possiblematchrange(1)
@@ -86,9 +86,9 @@ def first_characters(pattern: str) -> str:
 
 
 def at_first(characters: str, pattern: str) -> str:
-    """Returns a pattern for `re` that finds the same places, faster: it tries only where a first character is.
+    """Returns an equivalent pattern for `re` that is faster, because it tries only at possible first characters.
 
-    `pattern` takes no characters; the one returned takes the first.
+    `pattern` consumes no characters; the returned pattern consumes the first.
     """
     return f"{characters}(?<={pattern}{characters})" if characters else pattern
 
@@ -104,9 +104,9 @@ def scan(
 ) -> list[re.Match[str]]:
     """Returns the matches of the pattern that begin in the zones, which are in order and may overlap.
 
-    The pattern takes one character at most, so that its groups may overlap, and reads at most `longest` characters.
-    `search` finds at least every match of the pattern in `raw`, which is `plain` between two line breaks, `shift`
-    characters behind its place in `plain`.
+    The pattern consumes one character at most, so that its groups may overlap, and reads at most `longest`
+    characters. `search` finds at least every match of the pattern in `raw`, which is `plain` between two line breaks,
+    `shift` characters behind its position in `plain`.
     """
     matches: list[re.Match[str]] = []
     recent: list[int] = []
@@ -127,7 +127,7 @@ def scan(
                 if found.start() >= until:
                     break
                 matches.append(found)
-            # Where most places are no matches, half as many are enough to go on with `re`.
+            # Where most positions are no matches, half as many are enough to go on with `re`.
             recent = [found.start() for found in matches[-_FEW:] if found.start() > at] or [until] * (_FEW // 2)
             place = search(raw, until + shift)
         if place < 0:

@@ -1,4 +1,4 @@
-"""Turns the matches of a rule's pattern into values with scores."""
+"""Converts matches of a rule's pattern to values with scores."""
 
 import functools
 import re
@@ -9,7 +9,7 @@ from redaction.rules.rule import Rule, Value, Zone
 from redaction.search.linear_search import at_first, first_characters
 from redaction.search.piece_labels import PartLabels
 
-# A UUID, or groups such as those of traces, with a letter among many digits.
+# A UUID, or hexadecimal groups as in traces, with a letter among many digits.
 _IDENTIFIER: Final = re.compile(
     r"(?<![0-9A-Za-z-])(?:[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"
     r"|(?=[0-9-]{0,40}[A-Fa-f])(?=(?:[0-9A-Fa-f]-?){24})[0-9A-Fa-f]{1,32}(?:-[0-9A-Fa-f]{1,32}){1,5})(?![0-9A-Za-z-])"
@@ -29,14 +29,14 @@ def scored_values(
 ) -> list[Value]:
     """Returns the candidates with a score of at least `floor` that are values; they may overlap.
 
-    `text` is normalised, and `labels` are of the pieces that it joins. `candidates` are matches of the rule's pattern,
-    in order, and `zones` the places beside its context words, in order and disjoint; the candidates of a rule that
-    reaches `floor` by its context alone lie in them. `offset` is added to the places.
+    `text` is normalised, and `labels` are of its joined pieces. `candidates` are matches of the rule's pattern, in
+    order, and `zones` the ranges beside its context words, in order and disjoint; the candidates of a rule that reaches
+    `floor` by its context alone lie in zones. `offset` is added to the positions.
     """
     if labels is not None and rule.has_group:
         candidates = [found for found in candidates if not labels.in_different_pieces(found.start(), found.start(1))]
         if candidates and candidates[0].re.groups > 1:
-            # The second group is what must stand behind the value.
+            # The second group must follow the value.
             candidates = [
                 found
                 for found in candidates
@@ -46,7 +46,7 @@ def scored_values(
     if (refuted := rule.refuted) is not None:
         values = [span for span in values if not refuted(text, span[0])]
     if rule.numeric and "-" in text:
-        # The comparison comes before the call, as few values stand beside a dash.
+        # The comparison comes before the call, because few values are beside a dash.
         values = [
             (start, end)
             for start, end in values
@@ -133,7 +133,7 @@ def _trimmed(rule: Rule, text: str, spans: Iterable[Zone]) -> list[Zone]:
 def _with_tails(rule: Rule, text: str, spans: Iterable[Zone]) -> list[Zone]:
     """Returns the values of a rule whose matches continue with a run of characters; each character is read once.
 
-    Of matches that end together only the first is kept, for it contains the others.
+    Of matches with one end only the first is kept, because it contains the others.
     """
     assert rule.trim is not None
     run = re.compile(f"{rule.tail}*+", re.ASCII)
@@ -147,7 +147,7 @@ def _with_tails(rule: Rule, text: str, spans: Iterable[Zone]) -> list[Zone]:
             run_end = found.end() if found is not None else head_end
             held = False
         if run_end > head_end + most:
-            # The run is longer than a value may be, so its end is not the one to trim.
+            # The run is longer than a value may be, so that its end must not be trimmed.
             values.append((start, head_end + most))
         elif not held:
             held = True
@@ -165,7 +165,7 @@ def _class(characters: str) -> frozenset[str]:
 
 @functools.cache
 def compiled(rule: Rule) -> re.Pattern[str]:
-    """Returns a pattern found at every place where a match begins, with the value as its first group."""
+    """Returns a pattern that matches at every start of a match, with the value as its first group."""
     before = f"(?<![{rule.before}])" if rule.before else ""
     after = f"(?![{rule.after}])" if rule.after and not rule.trim else ""
     value = rule.pattern if rule.has_group else f"({rule.pattern})"

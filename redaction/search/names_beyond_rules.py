@@ -1,4 +1,4 @@
-"""Names of people that no rule describes: in scripts that the rules read as one letter, and of chat speakers."""
+"""Finds people's names that no rule describes: in other scripts than Latin, and of speakers in chats."""
 
 import re
 from collections import Counter
@@ -16,12 +16,12 @@ SPEAKER_SCORE: Final = 0.8
 _LINE: Final = re.compile(r"^([a-z\u00df-\u00f6\u00f8-\u00ff][\w.-]{1,20}): ([^\r\n]+)", re.MULTILINE)
 _LEAST_LINES: Final = 4
 _LEAST_TURNS: Final = 2
-# What two people say has blanks between words; values of keys mostly have none.
+# Least share of lines with blanks: speech has blanks between words, values of keys mostly have none.
 _LEAST_SENTENCES: Final = 0.6
 
 
 def names_in_scripts(text: str, offset: int) -> Iterator[Value]:
-    """Yields the names in a text, in no order; `offset` is added to their places."""
+    """Yields the names in a text, in no order; `offset` is added to their positions."""
     if text.isascii() or _BEYOND.search(text) is None:
         return
     for entity, pattern, score in scored_patterns(SCRIPTS):
@@ -31,9 +31,9 @@ def names_in_scripts(text: str, offset: int) -> Iterator[Value]:
 
 
 def chat_speakers(text: str, offset: int) -> Iterator[Value]:
-    """Yields where the speakers of a chat are named in a text, in no order; `offset` is added to the places.
+    """Yields the names of a chat's speakers in a text, in no order; `offset` is added to their positions.
 
-    At least two people speak, each twice or more, and two of them in turn; records of keys repeat in one order.
+    At least two people must speak twice or more, and alternate; records of keys repeat in one order.
     """
     lines = [(found[1], found[2]) for found in _LINE.finditer(text)]
     if len(lines) < _LEAST_LINES or _is_of_records([name for name, _ in lines]):
@@ -50,6 +50,6 @@ def chat_speakers(text: str, offset: int) -> Iterator[Value]:
 
 
 def _is_of_records(names: list[str]) -> bool:
-    """Returns whether names come again in the order in which three or more came first."""
+    """Returns whether three or more names repeat in the order of their first occurrence, as in records."""
     distinct = list(dict.fromkeys(names))
     return len(distinct) > 2 and all(name == distinct[index % len(distinct)] for index, name in enumerate(names))

@@ -1,4 +1,4 @@
-"""Labels of the pieces of a joined text: the name of the column or key that each cell or value belongs to."""
+"""Labels of the pieces of a joined text: the name of the column or key of each cell."""
 
 import bisect
 import itertools
@@ -10,9 +10,9 @@ from redaction.search.contexts import search_words, word_spans
 
 
 class PieceLabels:
-    """Plain labels of the pieces of a text; a piece reaches from one of `starts` to the next, and the last is the end.
+    """Plain labels of the pieces of a text; a piece reaches from one of `starts` to the next, the last being the end.
 
-    Not thread-safe: it caches which pieces have labels with which words.
+    Not thread-safe, because it caches which labels hold which words.
     """
 
     def __init__(self, starts: Sequence[int], labels: Sequence[str]) -> None:
@@ -24,7 +24,7 @@ class PieceLabels:
         self._pieces_by_words: dict[str, list[int]] = {}
 
     def moved(self, place: Callable[[int], int]) -> "PieceLabels":
-        """Returns the same labels for a text in which each piece begins at another place."""
+        """Returns the labels for a text in which the pieces begin at other positions."""
         labels = [""] * sum(map(len, self._pieces.values()))
         for label, pieces in self._pieces.items():
             for piece in pieces:
@@ -32,7 +32,7 @@ class PieceLabels:
         return PieceLabels([place(start) for start in self._starts], labels)
 
     def piece_at(self, place: int) -> int:
-        """Returns the index of the piece at a place."""
+        """Returns the index of the piece at a position."""
         return bisect.bisect_right(self._starts, place) - 1
 
     def pieces(self) -> Iterable[tuple[str, Sequence[int]]]:
@@ -40,7 +40,7 @@ class PieceLabels:
         return self._pieces.items()
 
     def zones(self, words: str, any_words: str, low: int, high: int) -> list[Zone]:
-        """Returns the zones between two places, in order, of the pieces whose label holds one of some context words.
+        """Returns the zones, in order, of the pieces between two positions whose label holds a context word.
 
         `any_words` are the words of all rules: most labels hold none of them.
         """
@@ -58,7 +58,7 @@ class PieceLabels:
 
 
 class PartLabels:
-    """View of the labels of a text for the part of it that begins at `low` and has `size` characters."""
+    """View of a text's labels for the part that begins at `low` and has `size` characters."""
 
     def __init__(self, labels: PieceLabels, low: int, size: int) -> None:
         self._labels = labels
@@ -66,18 +66,18 @@ class PartLabels:
         self._high = low + size
 
     def in_different_pieces(self, first: int, second: int) -> bool:
-        """Returns whether two places of the part are in different pieces."""
+        """Returns whether two positions of the part are in different pieces."""
         piece_at, low = self._labels.piece_at, self._low
         return piece_at(low + first) != piece_at(low + second)
 
     def zones(self, words: str, any_words: str) -> list[Zone]:
-        """Returns the zones of the part, in order, whose label holds one of some context words."""
+        """Returns the zones of the part, in order, whose label holds a context word."""
         low = self._low
         return [(start - low, end - low) for start, end in self._labels.zones(words, any_words, low, self._high)]
 
 
 def _labels_with(words: str, labels: Sequence[str]) -> list[str]:
-    """Returns the labels that hold one of some context words, by one search over all of them."""
+    """Returns the labels that hold a context word, by one search over all labels."""
     raw = "\n".join(["", *labels, ""]).encode("latin-1", "replace")
     plain = raw[1:-1].decode("latin-1")
     starts = list(itertools.accumulate((len(label) + 1 for label in labels), initial=0))

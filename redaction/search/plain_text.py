@@ -1,4 +1,4 @@
-"""Reads texts as the rules do: in Latin-1, look-alikes as ASCII characters, and whole numbers without exponents."""
+"""Normalises texts for the rules: to Latin-1, with look-alikes as ASCII, and whole numbers without exponents."""
 
 import re
 import unicodedata
@@ -17,7 +17,7 @@ _LOOK_ALIKES: Final = (
     ("\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03bf", "ABEZHIKMNOPTYXo"),
 )
 _PLAIN_BYTES: Final = bytes.maketrans(b"\x85\xa0", b'" ')
-# A letter that is read as a digit stands in a group that has two digits at least, and no other letter.
+# A letter is read as a digit only in a group with at least two digits and no other letters.
 _MISTAKABLE: Final = "[^0-9A-Za-z][0-9OoIl]{0,20}(?:[0-9][OoIl]|[OoIl][0-9])[0-9OoIl]{0,20}[^0-9A-Za-z]"
 _MISTAKEN: Final = re.compile(
     "(?<![0-9A-Za-z])(?=[OoIl]{0,20}[0-9][OoIl]{0,20}[0-9])[0-9OoIl]{3,24}(?![0-9A-Za-z])", re.ASCII
@@ -31,11 +31,10 @@ _exponent: Final = search_for("[0-9.][eE][-+]?[0-9]")
 
 
 def normalised(text: str) -> str:
-    """Returns the text as rules read it: the same length, in Latin-1.
+    """Returns a text in the Latin-1 form that rules read, with unchanged length.
 
-    Digits, dashes, spaces, quotes and what looks like an ASCII letter become their ASCII forms; every other character
-    beyond Latin-1 becomes a letter. Letters that stand for a digit
-    in a group of digits become that digit.
+    Digits, dashes, spaces, quotes and look-alikes of ASCII letters become ASCII; every other character beyond Latin-1
+    becomes "ÿ". Letters that stand for a digit in a group of digits become the digit.
     """
     if text.isascii():
         raw = text.encode("ascii")
@@ -51,12 +50,12 @@ def normalised(text: str) -> str:
 
 
 def _with_digits(plain: str, raw: bytes, place: int) -> str:
-    """Returns the text with the letters of groups of digits from a place on as digits; `raw` is between line breaks."""
+    """Returns the text with letters in groups of digits as digits, from a position on; `raw` has line breaks around."""
     parts: list[str] = []
     done = 0
     while place >= 0:
         end = place + 1
-        # The group begins after the character that was found before it.
+        # The match includes the character before the group.
         if (found := _MISTAKEN.match(plain, place)) is not None:
             end = found.end()
             parts += plain[done:place], found[0].translate(_AS_DIGITS)
@@ -67,7 +66,7 @@ def _with_digits(plain: str, raw: bytes, place: int) -> str:
 
 
 class _Plain(dict[int, str]):
-    """The plain form of each character; of those that are not listed, their compatible form, or a letter."""
+    """Plain form of each character; unlisted characters become their compatible form, or a letter."""
 
     def __missing__(self, code: int) -> str:
         compatible = unicodedata.normalize("NFKC", chr(code))
@@ -82,7 +81,7 @@ class _Plain(dict[int, str]):
 
 def _plain() -> Mapping[int, str]:
     table = _Plain({character: chr(character) for character in range(0x100)})
-    # Bytes that are not valid in the encoding of their file.
+    # Bytes that are invalid in their file's encoding.
     table.update({0xDC00 + byte: chr(byte) for byte in range(0x80, 0x100)})
     table.update(dict.fromkeys([*range(0x2010, 0x2016), 0x2043, 0x2212, 0xFE58, 0xFE63, 0xFF0D], "-"))
     table.update(dict.fromkeys([0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " "))

@@ -1,4 +1,4 @@
-"""Pre-filter: finds by RE2, in time linear in the text, where the pattern of each rule matches."""
+"""Pre-filter of the search: finds the matches of each rule's pattern by RE2, in time linear in the text."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -13,27 +13,27 @@ from redaction.search.piece_labels import PartLabels
 
 _LATIN_1: Final = "latin-1"
 _any_digit: Final = search_for("[0-9]")
-# Where more than one of so many patterns is found, a search for each of them costs less than one for all.
+# If more than 1 of this many patterns is found, separate searches cost less than one search for all.
 _DENSE: Final = 2
-# Texts for which all are searched after a dense one.
+# Number of texts after a dense one for which all patterns are searched.
 _AFTER_DENSE: Final = 7
-# Patterns with many words in any case: a larger group has so many states that they do not fit a cache.
+# Group size of patterns with many words; the states of a larger group do not fit a cache.
 _WORDY_GROUP_SIZE: Final = 6
 
 
 class _Gate:
-    """Tells which patterns a text holds, by one pass over it for each group of them, unless texts hold most of them."""
+    """Gate that finds which patterns a text holds, by one pass for each group; off while texts hold most patterns."""
 
     def __init__(self, patterns: Sequence[str], group_size: int | None = None) -> None:
         size = group_size or max(len(patterns), 1)
         lows = range(0, len(patterns), size)
         self._parts = [(low, patterns_in(patterns[low : low + size], len(lows))) for low in lows]
         self._every = frozenset(range(len(patterns)))
-        # Threads may share it: a count that is lost costs time alone.
+        # Shared by threads without a lock: a lost count costs only time.
         self._skipped = 0
 
     def open_for(self, raw: bytes) -> Collection[int]:
-        """Returns the indices of at least the patterns that are found."""
+        """Returns the indices of at least all patterns that the text holds."""
         if self._skipped > 0:
             self._skipped -= 1
             return self._every
@@ -44,7 +44,7 @@ class _Gate:
 
 
 class Prefilter:
-    """Compiled openings of some rules; a rule that reaches `floor` by its context alone is searched only beside it."""
+    """Compiled openings of rules; a rule that reaches `floor` only by context is searched only beside context words."""
 
     def __init__(self, rules: Collection[Rule], floor: float) -> None:
         self._floor = floor
@@ -67,10 +67,10 @@ class Prefilter:
     ) -> Iterator[tuple[Rule, Sequence[re.Match[str]], Sequence[Zone]]]:
         """Yields each rule that matches in a normalised text from `first` up to `last`, with its matches and zones.
 
-        The zones are the places beside the rule's context words. `labels` are of the pieces that the text joins. Rules
-        of what is written so only in some countries are left out unless there are `regions`.
+        The zones are the ranges beside the rule's context words. `labels` are of the text's joined pieces. Rules of
+        national forms are left out unless `regions` are given.
         """
-        # One byte per character, and a line break on either side in place of the text's ends.
+        # One byte per character, with a line break at either end.
         raw = b"\n" + plain.encode(_LATIN_1) + b"\n"
         open_places = [self._others[index] for index in self._others_gate.open_for(raw)]
         words: Collection[str] = ()
@@ -94,7 +94,7 @@ class Prefilter:
                 where = zones[context]
             else:
                 where = everywhere
-            # The line break before the text shifts places by one, the character before a match shifts them back.
+            # The line break before the text shifts positions by one, the character before a match shifts them back.
             if where and (found := scan(search, pattern, plain, raw, where, rule.longest, shift)):
                 if context not in zones:
                     zones[context] = _beside(contexts, labels, context, self._any_words)

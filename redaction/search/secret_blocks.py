@@ -1,7 +1,7 @@
-"""Finds private keys and other secrets of many lines, in each form in which texts carry them.
+"""Finds private keys and other secrets of many lines, in all usual forms.
 
-A block reaches from its beginning to its end, whatever stands between: line breaks of any kind, escaped ones, blanks,
-marks of quotes and comments. One that is cut at either end reaches as far as the data of a key goes on.
+A block reaches from its begin mark to its end mark, with any text between: line breaks, also escaped, blanks, quotes
+and comment marks. A block without one of the marks reaches as far as key data goes on.
 """
 
 import base64
@@ -16,7 +16,7 @@ from redaction.search.linear_search import search_for
 ENTITY: Final = "SECRET"
 SCORE: Final = 0.95
 LONGEST_BLOCK: Final = 20_000
-"""Characters between a beginning and an end that may hold anything; longer ones hold data of a key alone."""
+"""Most characters between begin and end mark that may hold any text; longer blocks must hold key data only."""
 
 _BLANK: Final = "(?:[ _+]|%20)"
 _LABEL: Final = (
@@ -28,17 +28,17 @@ _MARK: Final = re.compile(
     rf"(?P<begin>{_DASHES}{_BLANK}?BEGIN{_BLANK}{_LABEL}{_BLANK}?{_DASHES}"
     r"|PuTTY-User-Key-File-[0-9]{1,2}:)|(?P<lines>(?<![A-Za-z-])Private-Lines:)"
     rf"|(?P<end>{_DASHES}{_BLANK}?END{_BLANK}{_LABEL}{_BLANK}?{_DASHES}|Private-(?:MAC|Hash): ?[0-9a-f]{{8,128}})"
-    # A block in base 64, which is one of a key if that says so.
+    # A block in base 64, which counts if its data is a key's.
     r"|(?P<encoded>(?<![0-9A-Za-z+/])(?:LS0tL[SC]|UHVUVFktVXNlci1LZX))"
-    # How the data of keys begin: of OpenSSH, PKCS #1, PKCS #8 (RSA, EC, Ed25519) and SEC 1.
+    # Beginnings of key data: OpenSSH, PKCS #1, PKCS #8 (RSA, EC, Ed25519) and SEC 1.
     r"|(?P<data>(?<![0-9A-Za-z+/])(?:b3BlbnNzaC1rZXktdjE"
     r"|MI[0-9A-Za-z+/]{2,6}AAKC|MI[0-9A-Za-z+/]{2,8}BADANBgkqhkiG9w0BAQEF"
     r"|MI[0-9A-Za-z+/]{1,8}AMB[MA]GByqGSM49|M[CE][0-9A-Za-z+/]{1,4}AQAwBQYDK2"
     r"|M[HI][0-9A-Za-z+/]{1,5}(?:CAQEE|AgEBB[DE])"
-    # Of minisign and signify.
+    # Keys of minisign and signify.
     r"|RW(?:RTY0Iy|QAAEIy|RCS[w-z])[0-9A-Za-z+/]{80}))"
 )
-# Finds at least each mark; RE2 knows no lookaround.
+# Finds at least every mark, without lookaround, which RE2 lacks.
 _any_mark: Final = search_for(
     re.sub(r"\(\?<![^)]*\)|\?P<[a-z]+>", lambda found: "?:" if found[0][1] == "P" else "", _MARK.pattern)
 )
@@ -52,29 +52,28 @@ _GAP: Final = re.compile(
 )
 _WORD: Final = r"(?:[0-9A-Za-z+/]|%2[BbFf]|\\{1,3}/)++(?:=|%3[Dd]){0,2}"
 _PIECE: Final = re.compile(rf"(?P<field>{_FIELD})|{_WORD}|=[0-9A-Za-z+/]{{4}}(?![0-9A-Za-z+/])")
-# The same from right to left.
+# The patterns above, for text from right to left.
 _GAP_BACK: Final = re.compile(
     r"(?:(?:[nrt]|[aAdD]000u)\\{1,4}|[AaDd]0%|;(?:3|0)1#&|>/? ?[rR][bB]<|[^0-9A-Za-z+/=]){0,200}+"
 )
 _PIECE_BACK: Final = re.compile(r"(?:=|[Dd]3%){0,2}(?:[FfBb]2%|/\\{1,3}|[0-9A-Za-z+/])++=?")
-# The last line of a key, and the checksum of OpenPGP.
+# Most short words at the end of a key: its last line, and the checksum of OpenPGP.
 _MOST_SHORT: Final = 2
 _LONG: Final = 16
 _LONG_HEX: Final = 32
 _HEX: Final = re.compile("[0-9a-f]+")
 _LONGEST_PREFIX: Final = 80
 _LAST_WORD: Final = re.compile(r"(?<![0-9A-Za-z+/=])([0-9A-Za-z+/]{4,100}+={0,2})[^0-9A-Za-z\n]{0,8}$", re.MULTILINE)
-# What may stand before a line of data: an indent, marks of quotes and comments.
+# Characters before a line of data: indents, quotes and comment marks.
 _AROUND: Final = " \t>#*/|;\"',"
 _DIGITS: Final = str.maketrans("123456789", "0" * 9)
 _NO_BASE_64: Final = re.compile("[^0-9A-Za-z+/]+")
 
 
 def find_blocks(text: str, piece_at: Callable[[int], int] | None = None) -> list[Value]:
-    """Returns the blocks of a text, in order, none overlapping.
+    """Returns the blocks of a text, in order and disjoint.
 
-    `piece_at` returns the piece of a joined text that a place is in: a block goes on in other pieces where these are
-    its lines.
+    `piece_at` returns the piece of a joined text at a position; a block may continue in other pieces, as its lines.
     """
     marks = list(_marks(text))
     following: list[re.Match[str] | None] = [None] * len(marks)
@@ -105,7 +104,7 @@ def find_blocks(text: str, piece_at: Callable[[int], int] | None = None) -> list
             continue
         else:
             if start < looked:
-                # A line of base 64 that holds no key.
+                # Base 64 without a key.
                 continue
             end = _data_end(text, start, start)
             if not mark["data"] and not _encodes_key(text[start : min(end, start + LONGEST_BLOCK)]):
@@ -118,7 +117,7 @@ def find_blocks(text: str, piece_at: Callable[[int], int] | None = None) -> list
 
 
 def open_block(text: str, start: int, end: int) -> int:
-    """Returns where the block begins that may go on behind a place, after `start`; the place itself for none."""
+    """Returns the start of a block after `start` that may go on behind `end`; `end` for none."""
     low = max(start, end - LONGEST_BLOCK)
     begun = end
     for mark in _marks(text[low:end]):
@@ -140,7 +139,7 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
 
 
 def _block_end(text: str, mark: re.Match[str], end: re.Match[str] | None, piece_at: Callable[[int], int] | None) -> int:
-    """Returns where a block ends; the end of its mark for a mark with nothing behind it."""
+    """Returns the end of a block; the end of its mark if no data follows."""
     place = mark.end()
     if end is not None and end.start() - place <= LONGEST_BLOCK:
         between = text[place : end.start()]
@@ -154,12 +153,12 @@ def _block_end(text: str, mark: re.Match[str], end: re.Match[str] | None, piece_
 
 
 def _lone_lines(text: str, mark: re.Match[str], low: int, high: int) -> list[Value]:
-    """Returns the lines of data among other lines from a place on, in a block whose end is not known yet."""
+    """Returns the lines of data among other lines, in a block whose end is unknown."""
     prefix = _prefix(text, mark.start())
     if low == mark.end():
         head = text.find("\n", low, low + _LONGEST_PREFIX)
         if head < 0 or any(map(str.isalnum, text[low:head])):
-            # It is only the name of a key.
+            # The mark is only the name of a key.
             return []
     found: list[Value] = []
     for line in _LAST_WORD.finditer(text, low, min(high, low + LONGEST_BLOCK)):
@@ -173,13 +172,13 @@ def _lone_lines(text: str, mark: re.Match[str], low: int, high: int) -> list[Val
 
 
 def _prefix(text: str, start: int) -> str:
-    """Returns what stands before a mark on its line: each line of a log begins alike, but for digits."""
+    """Returns the text before a mark on its line, which all lines of a log share except for digits."""
     line = max(text.rfind("\n", max(start - _LONGEST_PREFIX, 0), start) + 1, start - _LONGEST_PREFIX, 0)
     return text[line:start].translate(_DIGITS)
 
 
 def _data_end(text: str, start: int, place: int) -> int:
-    """Returns where the data ends that begins at a place, in a block that begins at `start`."""
+    """Returns the end of the data that begins at `place`, in a block that begins at `start`."""
     prefix = _prefix(text, start)
     end, short = place, _MOST_SHORT
     while True:
@@ -200,7 +199,7 @@ def _data_end(text: str, start: int, place: int) -> int:
 
 
 def _data_start(text: str, low: int, end: int) -> int:
-    """Returns where the data begins that ends at a place; the place itself for none."""
+    """Returns the start of the data that ends at `end`; `end` for none."""
     low = max(low, end - LONGEST_BLOCK)
     back = text[low:end][::-1]
     start = place = short = 0
@@ -227,7 +226,7 @@ def _begins(text: str, place: int, prefix: str) -> bool:
 
 
 def _is_data(word: str) -> bool:
-    """Returns whether a word is a line of data: long, with letters of both cases, or hexadecimal."""
+    """Returns whether a word is a line of key data: long, with letters of both cases, or hexadecimal."""
     if len(word) < _LONG:
         return False
     if word.lower() != word != word.upper():
@@ -236,12 +235,12 @@ def _is_data(word: str) -> bool:
 
 
 def _ends_key(word: str) -> bool:
-    """Returns whether a short word may end a key: it is no word of a language."""
+    """Returns whether a short word may end a key, because it does not look like a word of a language."""
     return not word.isalpha() or word[1:].lower() != word[1:]
 
 
 def _encodes_key(data: str) -> bool:
-    """Returns whether base 64 holds the beginning of a private key, maybe behind parameters or certificates."""
+    """Returns whether base 64 begins with a private key, perhaps behind parameters or certificates."""
     encoded = _NO_BASE_64.sub("", re.sub(r"\\+(?:[nrt]|u000[aAdD])", "", data))
     content = base64.b64decode(encoded[: len(encoded) // 4 * 4])
     return any(name in content for name in (b"PRIVATE KEY", b"PuTTY-User-Key", b"OpenVPN"))
@@ -250,7 +249,7 @@ def _encodes_key(data: str) -> bool:
 def split_by_pieces(
     text: str, values: Iterable[Value], starts: Sequence[int], piece_at: Callable[[int], int]
 ) -> Iterable[Value]:
-    """Returns the values of a joined text, in order, with each block divided into its parts in different pieces."""
+    """Returns the values of a joined text, in order, with blocks divided at the bounds of pieces."""
     split: list[Value] = []
     divided = False
     for value in values:
@@ -262,7 +261,7 @@ def split_by_pieces(
         bounds = [start, *starts[first + 1 : last + 1], end]
         for low, high in pairwise(bounds):
             blanks = len(text[low:high]) - len(text[low:high].lstrip())
-            high = low + len(text[low:high].rstrip())  # noqa: PLW2901 - without the blanks at its end
+            high = low + len(text[low:high].rstrip())  # noqa: PLW2901 - without trailing blanks
             if low + blanks < high:
                 split.append((low + blanks, high, entity, score))
     return sorted(split) if divided else split

@@ -12,10 +12,10 @@ _PLACEHOLDERS: Final = {entity: f"[{entity}]" for entity in ENTITY_TYPES}
 
 
 def windows(text: str) -> Iterator[tuple[int, int, int, int]]:
-    """Yields windows of a text: (start, end) of where its values begin, and (low, high) of what it must read.
+    """Yields windows of a text as (start, end, low, high): values begin within start to end; low to high is read.
 
-    A window that begins at a line break reads the lines just above too; one inside a longer line reads REACH
-    characters of both its neighbours.
+    A window that begins at a line break reads the lines just above too; a window inside a longer line reads REACH
+    characters of both neighbours.
     """
     start = 0
     low = 0
@@ -40,12 +40,12 @@ def _line_end(text: str, start: int) -> int:
 
 
 def resolved(values: Iterable[Value]) -> list[Match]:
-    """Returns the values in order, each group of overlapping ones joined to one."""
+    """Returns values in order, with each group of overlapping values joined to one."""
     return [Match(*value) for value in joined(sorted(values))]
 
 
 def joined(values: Iterable[Value]) -> list[Value]:
-    """Returns the same for values that are in order already.
+    """Returns ordered values with each group of overlapping values joined to one.
 
     A group takes the entity type of the longest value in it; among equals the higher score decides, then the name.
     """
@@ -70,9 +70,9 @@ def joined(values: Iterable[Value]) -> list[Value]:
 
 
 def typed_by_rules(guesses: Iterable[Value], found: Sequence[Value]) -> list[Value]:
-    """Returns what a model found, each with the type of the longest of the values that it overlaps.
+    """Returns a model's values, each with the type of the longest rule value that it overlaps, if any.
 
-    `found` are the values that rules found, in order: what has a form of its own is known better by that.
+    `found` are the rules' values, in order; rules know the types of exact forms better than a model.
     """
     typed: list[Value] = []
     longest = max((end - start for start, end, _, _ in found), default=0)
@@ -83,13 +83,13 @@ def typed_by_rules(guesses: Iterable[Value], found: Sequence[Value]) -> list[Val
         over = [value for value in found[low:high] if value[1] > start]
         if over:
             _, _, entity, score = max(over, key=lambda value: (value[1] - value[0], value[3], value[2]))
-            guess = (start, end, entity, score)  # noqa: PLW2901 - the same value with another type
+            guess = (start, end, entity, score)  # noqa: PLW2901 - with another type
         typed.append(guess)
     return typed
 
 
 def replaced(text: str, values: Sequence[Value]) -> str:
-    """Returns the text with every value replaced by `[TYPE]`; values are in order and do not overlap."""
+    """Returns the text with every value replaced by `[TYPE]`; the values are in order and disjoint."""
     if len(values) == 1:
         [(start, end, entity, _)] = values
         return f"{text[:start]}{_PLACEHOLDERS.get(entity) or f'[{entity}]'}{text[end:]}"

@@ -1,7 +1,7 @@
-"""Finds the cells that are one value from end to end, as most cells of a table of people are, without a search.
+"""Finds cells that are one value as a whole, as most cells of a table of people, without a search.
 
-A value that fills its cell contains every other value in it, so only the rules whose pattern fits the whole cell need
-to be asked.
+A value that fills its cell contains every other value in it, so that only rules whose pattern matches the whole cell
+need to be tried.
 """
 
 import functools
@@ -16,29 +16,29 @@ from redaction.search.linear_search import matching_patterns, patterns_in
 from redaction.search.matching import compiled
 
 LONGEST: Final = 64
-"""Characters of the longest cell that is looked at; a longer one is text."""
+"""Characters of the longest cell that is examined here; a longer cell is searched as text."""
 is_quiet: Final = re.compile(r"[0-9]{0,6}|-?[0-9]{1,3}\.[0-9]{1,2}", re.ASCII).fullmatch
 """Matches a cell with a short number, in which no rule finds a value unless its label has context words."""
 LONGEST_QUIET: Final = 7
 """Characters of the longest cell that `is_quiet` matches."""
 _LOCAL: Final = "[0-9A-Za-z_.%+'&~\x80-\xff-]{1,64}"
-# RE2 knows no lookaround, and refuses repeats of more than 1,000.
+# RE2 has no lookaround, and refuses repeats of more than 1,000.
 _AROUND: Final = re.compile(r"\(\?(?:[=!>]|<[=!])")
 _LONG_REPEAT: Final = re.compile(r"\{0,[0-9]{4}\}")
 
 Found = tuple[float, str]
 """Score and entity type of a value."""
 _NONE: Final[Found] = (-1.0, "")
-# Fewer cells are asked about one by one, and so is each cell of a column in which more rules than these find something.
+# Fewer cells are tried one by one, as are cells of a column in which more rules than these match.
 _FEW_CELLS: Final = 8
 _FEW_RULES: Final = 3
 
 
 class WholeCells:
-    """Patterns of the rules that may fill a cell; the scores depend on the context words in a cell's label."""
+    """Matcher of whole cells by the rules that may fill a cell; scores depend on context words in the label."""
 
     def __init__(self, rules: Collection[Rule], floor: float) -> None:
-        # The value of a pattern with a group has something before it.
+        # In a pattern with a group, other text precedes the value.
         rules = [rule for rule in rules if not rule.has_group and rule.regional is None]
         self._patterns = [_whole(rule) for rule in rules]
         self._fitting = matching_patterns(self._patterns)
@@ -55,11 +55,11 @@ class WholeCells:
 
     @functools.cached_property
     def _in_column(self) -> Callable[[bytes], Collection[int]]:
-        """A function that returns at least the patterns that match a whole line of a text, by one pass over it."""
+        """Function that returns at least the patterns that match a whole line of a text, by one pass."""
         return patterns_in([f"\n(?:{pattern})\n" for pattern in self._patterns])
 
     def words_in(self, labels: Iterable[str]) -> Mapping[str, frozenset[str]]:
-        """Returns, by label, the sets of context words found in it."""
+        """Returns by label the sets of context words with a word in the label."""
         any_word = search_words("|".join(self._words)) if self._words else None
         found = {}
         for label in labels:
@@ -105,7 +105,7 @@ class WholeCells:
 
 
 def _first(ranked: Sequence[tuple[Found, Callable[[str], bool]]], cell: str, known: Found | None) -> Found | None:
-    """Returns the score of the first rule that a cell is a value of, if it is better than `known`."""
+    """Returns the score of the first rule that a cell is a value of, if better than `known`."""
     for found, fills in ranked:
         if known is not None and found <= known:
             break
@@ -115,7 +115,7 @@ def _first(ranked: Sequence[tuple[Found, Callable[[str], bool]]], cell: str, kno
 
 
 def _whole(rule: Rule) -> str:
-    """Returns a pattern for RE2 that is found in every cell that a value of the rule fills."""
+    """Returns a pattern for RE2 that matches in every cell filled by a value of the rule."""
     if _AROUND.search(rule.pattern) is not None:
         return f"(?:{rule.opening}).*"
     pattern = _LONG_REPEAT.sub("*", rule.pattern)
@@ -125,7 +125,7 @@ def _whole(rule: Rule) -> str:
 
 
 def _fills(rule: Rule) -> Callable[[str], bool]:
-    """Returns a function that says whether the value that a rule finds at the beginning of a text is all of it."""
+    """Returns the test whether a rule's value at the beginning of a text is the whole text."""
     pattern = compiled(rule)
     match, check, trim, widen, refuted = pattern.match, rule.check, rule.trim, rule.widen, rule.refuted
 

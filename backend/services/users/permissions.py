@@ -10,7 +10,7 @@ from backend.services.users import sql
 from backend.services.users.messages import chosen_workflows, role_of
 from backend.storage.database import Database, Tx
 from backend.storage.tables.users import UserRow
-from contract.roles import ROLE_NAMES, RULES, SIGNING_IN, Within
+from contract.roles import ROLE_NAMES, RULES, SIGNING_IN, WorkflowLimit
 from workflow_api.v1 import errors_pb2, users_pb2
 
 
@@ -37,13 +37,17 @@ def _judge(tx: Tx, person: str, rpc: str, request: Message) -> frozenset[str] | 
         raise ApiError(errors_pb2.ERROR_REASON_FORBIDDEN, "Nobody has signed in by this name.")
     rule = RULES.get(rpc)
     chosen = _limits(row)
-    if rule is None or role_of(row) not in rule.roles or (chosen is not None and rule.within is Within.REFUSED):
+    if (
+        rule is None
+        or role_of(row) not in rule.roles
+        or (chosen is not None and rule.workflow_limit is WorkflowLimit.REFUSED)
+    ):
         raise ApiError(
             errors_pb2.ERROR_REASON_FORBIDDEN,
             "Your role does not allow this. An administrator can do it, or give you another role.",
         )
     if chosen is not None:
-        _refuse_others(tx, rule.within, request, chosen)
+        _refuse_others(tx, rule.workflow_limit, request, chosen)
     return chosen
 
 
@@ -52,17 +56,17 @@ def _limits(row: UserRow) -> frozenset[str] | None:
     return None if chosen is None else frozenset(chosen)
 
 
-def _refuse_others(tx: Tx, within: Within, request: Any, chosen: frozenset[str]) -> None:
+def _refuse_others(tx: Tx, limit: WorkflowLimit, request: Any, chosen: frozenset[str]) -> None:
     """Raises a servicer's not-found error unless the requested object is of a chosen workflow."""
-    if within is Within.RUN:
+    if limit is WorkflowLimit.RUN:
         run_id: str = request.run_id
         if sql.workflow_of_run(tx, run_id) not in chosen:
             raise ApiError(errors_pb2.ERROR_REASON_RUN_NOT_FOUND, f"There is no run {run_id}.")
-    elif within is Within.APPROVAL:
+    elif limit is WorkflowLimit.APPROVAL:
         approval_id: str = request.approval_id
         if sql.workflow_of_approval(tx, approval_id) not in chosen:
             raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no approval {approval_id}.")
-    elif within is Within.WORKFLOW:
+    elif limit is WorkflowLimit.WORKFLOW:
         name = "workflow_id" if "workflow_id" in request.DESCRIPTOR.fields_by_name else "workflow"
         if getattr(request, name) not in chosen:
             raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)

@@ -1,7 +1,7 @@
-"""Client of the Programmatic Workflow API: starts runs, follows them, and fetches what they made.
+"""Client of the Programmatic Workflow API: starts runs, follows them, and fetches their results and outputs.
 
-`Client` works in threads, `AsyncClient` in tasks of asyncio, with the same names. `records` has the dataclasses that
-they return, `errors` what they raise, `testing` a service to test against.
+`Client` is for threads and `AsyncClient` for asyncio; both have the same methods. `records` has the dataclasses that
+they return, `errors` the exceptions that they raise, and `testing` a fake service for tests.
 """
 
 from workflow_api_client import errors

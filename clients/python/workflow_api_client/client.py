@@ -1,4 +1,4 @@
-"""The client."""
+"""`Client`, with workflows and runs, for threads; the twin of `async_client.AsyncClient`."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -21,16 +21,15 @@ Parameters = list[records.Parameter]
 
 
 class Client:
-    """Calls the service with one key.
+    """Client that calls the service with one key.
 
-    `url` is its address, with or without `/api/v1`. `timeout` is how many seconds one request may take;
-    `retry_seconds` for how long a temporary refusal, such as one by the rate limit, is retried.
-    `headers` are sent with every request beside the client's own; `proxy` is the address of one, in place of those that
-    the environment names. A call's own `timeout` is how many seconds it may take with its retries, in place of the
-    client's; it raises `TimedOutError`.
+    `url` is the service's address, with or without `/api/v1`. `timeout` bounds one request, in seconds, and
+    `retry_seconds` the retries of a temporary refusal, such as `rate_limited`. `headers` are sent with every request in
+    addition to the client's own; `proxy` is a proxy's address, in place of the environment's. The `timeout` of a call
+    bounds the call with its retries, in seconds, and replaces the client's; beyond it the call raises `TimedOutError`.
 
     Raises:
-        ConfigurationError: a value does not fit.
+        ConfigurationError: a value is not valid.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class Client:
         """Returns a client for WORKFLOW_API_URL, WORKFLOW_API_KEY and WORKFLOW_API_EXTERNAL_ID of the environment.
 
         Raises:
-            ConfigurationError: one of them is missing or does not fit.
+            ConfigurationError: a variable is missing or not valid.
         """
         url, key, external_id = from_environment()
         return cls(url, key=key, external_id=external_id, **options)
@@ -89,7 +88,7 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        """Returns the address, and no credential."""
+        """Returns the address, without credentials."""
         return f"<Client of {self._address}>"
 
 
@@ -101,7 +100,7 @@ class Workflows:
         self._driver = driver
 
     def list(self, q: str | None = None) -> Iterator[records.Workflow]:
-        """Yields the active workflows by name, those whose name begins with `q`."""
+        """Yields the active workflows by name; with `q` only names that begin with this text."""
         listing = items(self._core, records.ListWorkflowsResponse, routes.LIST_WORKFLOWS, {"q": q})
         return self._driver.iterate(listing)
 
@@ -109,12 +108,12 @@ class Workflows:
         """Returns a workflow by name or id.
 
         Raises:
-            WorkflowNotFoundError: there is none within the key's reach.
+            WorkflowNotFoundError: no workflow within the key's reach has this name or id.
         """
         return self._driver.run(find(self._core.within(timeout), workflow))
 
     def parameters(self, workflow: str, *, timeout: float | None = None) -> Parameters:
-        """Returns what a run of a workflow, by name or id, takes."""
+        """Returns the parameters of a workflow, by name or id."""
         return self._driver.run(parameters(self._core.within(timeout), workflow))
 
 
@@ -140,11 +139,11 @@ class Runs:
     ) -> Run:
         """Starts a run of a workflow by name or id.
 
-        Calls with the same `idempotency_key` within 24 hours start one run, also from several programs. Without one,
+        All calls with one `idempotency_key` within 24 hours start one run, also from several programs. Without a key,
         only the retries of this call do.
 
         Raises:
-            ApiError: the service refused it; its class, one of `errors`, is the reason.
+            ApiError: the service refused the start; the class, one of `errors`, names the reason.
         """
         fields = {
             "parameters": None if parameters is None else dict(parameters),
@@ -161,7 +160,7 @@ class Runs:
         """Returns a run of this key.
 
         Raises:
-            RunNotFoundError: there is none.
+            RunNotFoundError: the key has no run with this id.
         """
         operation = get(self._core.within(timeout), records.Run, routes.GET_RUN, {"run_id": run_id})
         return Run(self._core, self._driver, self._driver.run(operation))
@@ -175,7 +174,7 @@ class Runs:
         created_after: datetime | None = None,
         created_before: datetime | None = None,
     ) -> Iterator[records.RunSummary]:
-        """Yields the key's runs, newest first, those that fit all filters. Times without a zone are UTC."""
+        """Yields the key's runs that match all filters, newest first. Times without a zone are UTC."""
         query = run_filters(status, workflow_id, client_reference, created_after, created_before)
         return self._driver.iterate(items(self._core, records.ListRunsResponse, routes.LIST_RUNS, query))
 
@@ -191,10 +190,10 @@ class Runs:
         cursor: str | None = None,
         timeout: float | None = None,
     ) -> records.ListRunsResponse:
-        """Returns a page of the list, of at most `limit` runs (1 to 100), from the `next_cursor` of the page before.
+        """Returns a page of at most `limit` runs (1 to 100); `cursor` is the `next_cursor` of the page before.
 
         Raises:
-            InvalidCursorError: the cursor is none of this list and key.
+            InvalidCursorError: the cursor is of another list or key.
         """
         query = {
             **run_filters(status, workflow_id, client_reference, created_after, created_before),

@@ -1,4 +1,4 @@
-"""The time that operations see."""
+"""Clock of the client's operations, which tests replace."""
 
 import time
 from typing import Protocol

@@ -259,7 +259,7 @@ def _parameters(client: Client, workflow: str, texts: Sequence[str]) -> dict[str
     types = {each.name: each.type for each in client.workflows.parameters(workflow)}
     values: dict[str, Any] = {}
     for name, text in map(_pair, texts):
-        # What is not declared is left to the service, which names what is.
+        # Undeclared parameters are left to the service, whose refusal names the declared ones.
         if types.get(name, "string") in _TEXT_TYPES:
             values[name] = text
             continue
@@ -288,7 +288,7 @@ def _text_of(value: str) -> str:
 
 def _print_json(value: Any) -> None:
     record = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-    # In ASCII, so that nothing can steer a terminal.
+    # In ASCII, without control characters for a terminal.
     sys.stdout.write(json.dumps(record, default=_json_of) + "\n")
 
 
@@ -306,7 +306,7 @@ def _complain(what: object) -> None:
 
 
 def _printable(text: str) -> str:
-    """Returns text without what could steer a terminal."""
+    """Returns text without control characters for a terminal."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 

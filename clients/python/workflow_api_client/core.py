@@ -1,4 +1,4 @@
-"""Calls of routes: requests, refusals and retries."""
+"""Calls of the API's routes: requests, refusals and retries."""
 
 import copy
 import json
@@ -30,9 +30,9 @@ MAX_RETRY_AFTER_DIGITS: Final = 9
 
 _LOG: Final = logging.getLogger("workflow_api_client")
 _SECONDS: Final = re.compile(rf"[0-9]{{1,{MAX_RETRY_AFTER_DIGITS}}}")
-# Refused before anything was done, so that every call may be sent again.
+# Codes of refusals before any effect, after which every call may be sent again.
 _NOT_BEGUN: Final = frozenset({"rate_limited", "quota_exceeded", "too_many_active_runs", "deployment_updating"})
-# Temporary, if the service says for how long.
+# Codes of temporary refusals, if the service gives `Retry-After`.
 _PASSING: Final = frozenset({"idempotency_conflict", "redaction_pending"})
 _NOT_MODIFIED: Final = 304
 _REDIRECT: Final = 300
@@ -41,11 +41,11 @@ _GATEWAY: Final = frozenset({502, 503, 504})
 
 
 class Core:
-    """Makes calls with one key.
+    """Caller of the API with one key.
 
     Attributes:
-        clock: The time.
-        streams: Whether the service streams events, as far as it is known.
+        clock: The clock.
+        streams: Whether the service streams events, as far as known.
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
@@ -55,10 +55,10 @@ class Core:
         self._deadline: float | None = None
 
     def within(self, seconds: float | None) -> "Core":
-        """Returns a core whose calls, with their retries and downloads, end so many seconds from now; None for no end.
+        """Returns a core whose calls, retries and downloads end within `seconds` in all; None for no bound.
 
         Raises:
-            ValueError: it is no number of seconds.
+            ValueError: `seconds` is no valid number.
         """
         if seconds is None:
             return self
@@ -75,7 +75,7 @@ class Core:
 
     @property
     def retry_seconds(self) -> float:
-        """For how long temporary refusals are retried."""
+        """Seconds for which temporary refusals are retried."""
         return self._settings.retry_seconds
 
     def call(
@@ -90,13 +90,13 @@ class Core:
         held: float = 0.0,
         idle: float | None = None,
     ) -> Steps[Answer]:
-        """Returns the answer of a call, which is retried while that is safe and may help.
+        """Returns the answer of a call; retries while a retry is safe and may help.
 
-        `deadline` is a time of the clock, `held` how many seconds the service may hold the answer. With `idle` the body
-        is left to be read, with at most so many seconds between two reads.
+        `deadline` is a time of the clock, `held` the seconds for which the service may hold the answer. With `idle` the
+        body is left to be read, with at most `idle` seconds between two reads.
 
         Raises:
-            ApiError: the service refused it.
+            ApiError: the service refused the call.
             ConnectionFailedError: no answer came.
             TimedOutError: the deadline passed.
             UnexpectedAnswerError: the answer is not the API's.
@@ -104,7 +104,7 @@ class Core:
         settings, clock = self._settings, self.clock
         longest = settings.timeout + held
         if self._deadline is not None:
-            # The time that a caller gives to one call replaces the client's, which may be shorter.
+            # A deadline for the call replaces the client's `timeout`, also with a longer time.
             longest = float("inf")
             deadline = self._deadline if deadline is None else min(deadline, self._deadline)
         last_try: float | None = None
@@ -134,7 +134,7 @@ class Core:
                 _LOG.debug(
                     "%s %s: %d in %.0f ms, request %s", route.method, route.path, answer.status, spent, request_id
                 )
-                # Redirects are not followed, so that credentials go nowhere else.
+                # Redirects are not followed, so that credentials go to no other server.
                 if answer.status < _REDIRECT or answer.status == _NOT_MODIFIED:
                     return answer
                 failure = refusal(answer, request_id)
@@ -165,7 +165,7 @@ class Core:
         own = {
             "Authorization": f"Bearer {self._settings.key}",
             "X-Service-Key-External-Id": self._settings.external_id,
-            # Ranges and digests count the bytes as they are stored.
+            # No compression, because ranges and digests are of the stored bytes.
             "Accept-Encoding": "identity",
             **({"Content-Type": "application/json"} if content is not None else {}),
         }
@@ -197,13 +197,13 @@ def refusal(answer: Answer, sent_id: str) -> WorkflowApiError:
 
 
 def retry_after(answer: Answer) -> float | None:
-    """Returns the seconds of `Retry-After`; None where the answer has none in seconds."""
+    """Returns the seconds of `Retry-After`; None without the header or for a date."""
     value = answer.headers.get("retry-after", "").strip()
     return float(value) if _SECONDS.fullmatch(value) else None
 
 
 def _pause_after(failure: WorkflowApiError, answer: Answer, route: Route, tries: int) -> float | None:
-    """Returns the seconds after which a refused call is sent again; None where it is not."""
+    """Returns the seconds after which a refused call is sent again; None if it must not be."""
     given = retry_after(answer)
     code = failure.code if isinstance(failure, ApiError) else ""
     if code in _NOT_BEGUN or answer.status == _TOO_MANY:

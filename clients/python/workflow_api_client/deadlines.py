@@ -1,6 +1,6 @@
-"""Bounds the socket operations of a request together.
+"""Deadline over all socket operations of a request.
 
-httpx bounds each of them by itself, so that an answer that arrives in small pieces could take any time.
+httpx bounds each operation by itself, so that an answer that arrives in small pieces could take any time.
 """
 
 import contextlib
@@ -13,14 +13,14 @@ import httpx
 
 
 class Deadline(threading.local):
-    """The time at which the request of this thread must be complete."""
+    """The time by which this thread's request must be complete."""
 
     def __init__(self) -> None:
         self._end: float | None = None
 
     @contextlib.contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Bounds what happens inside by so many seconds."""
+        """Bounds the time inside the context, in seconds."""
         self._end = time.monotonic() + seconds
         try:
             yield
@@ -28,7 +28,7 @@ class Deadline(threading.local):
             self._end = None
 
     def bounded(self, timeout: float | None, late: type[httpx.TimeoutException]) -> float | None:
-        """Returns a time-out that ends by the deadline; raises `late` if that has passed."""
+        """Returns a time-out that ends by the deadline; raises `late` after the deadline."""
         if self._end is None:
             return timeout
         left = self._end - time.monotonic()
@@ -38,9 +38,9 @@ class Deadline(threading.local):
 
 
 def bound(http: httpx.Client) -> Deadline:
-    """Returns the deadline that the client's connections keep from now on; other transports than httpx's own do not."""
+    """Makes the connections of a client keep a deadline, except with transports other than httpx's; returns it."""
     deadline = Deadline()
-    # httpcore lets one choose the network backend of a pool, but httpx has no argument for it.
+    # httpcore has an argument for the network backend of a pool, but httpx does not pass one.
     for transport in (http._transport, *http._mounts.values()):  # noqa: SLF001
         pool: Any = getattr(transport, "_pool", None)
         if hasattr(pool, "_network_backend"):

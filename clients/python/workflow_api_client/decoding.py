@@ -1,4 +1,4 @@
-"""JSON of the API to its records."""
+"""Decodes the API's JSON into records."""
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -15,7 +15,7 @@ _Converter = Callable[[Any], Any]
 
 
 def decode(kind: type[T], value: Any) -> T:
-    """Returns the record that JSON holds. Members that it does not know are ignored, absent ones are None.
+    """Returns JSON as a record. Unknown members are ignored, absent members are None.
 
     Raises:
         UnexpectedAnswerError: the JSON has another form.
@@ -28,7 +28,7 @@ def decode(kind: type[T], value: Any) -> T:
 
 
 def decode_event(value: Any, segment_id: str) -> records.AnyEvent:
-    """Returns an event of a segment as the class of its type; of a type that is not known as `Event`.
+    """Returns an event of a segment as the class of its type, or as `Event` for an unknown type.
 
     Raises:
         UnexpectedAnswerError: the JSON is no event.
@@ -65,7 +65,7 @@ def _of_record(kind: Any) -> _Converter:
 
 
 def _of_union(kinds: tuple[Any, ...]) -> _Converter:
-    # Beside null there is one kind, or a list and one word that stands for all.
+    # A union without null has one type, or a list and the word that stands for all items.
     kind = next(one for one in kinds if get_origin(one) is not Literal or len(kinds) == 1)
     converter = _converter(kind)
     return lambda value: value if value is None or (len(kinds) > 1 and isinstance(value, str)) else converter(value)

@@ -1,4 +1,4 @@
-"""Performs the commands of operations with httpx: in the calling thread, or in a task."""
+"""Drivers that perform the commands of operations with httpx: in the calling thread, or in an asyncio task."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ _REFUSED: Final = 300
 
 
 class SyncDriver:
-    """Performs operations in the thread that asks for them."""
+    """Driver that performs operations in the calling thread."""
 
     def __init__(self, http: httpx.Client, clock: Clock) -> None:
         self._http = http
@@ -39,7 +39,7 @@ class SyncDriver:
         self._deadline = bound(http)
 
     def run(self, steps: Steps[T]) -> T:
-        """Returns what an operation returns."""
+        """Performs an operation; returns its result."""
         performed = self._perform(steps)
         try:
             while True:
@@ -49,7 +49,7 @@ class SyncDriver:
             return result
 
     def iterate(self, steps: Steps[Any]) -> Generator[Any, None, None]:
-        """Yields what an operation emits."""
+        """Performs an operation; yields the items that it emits."""
         with contextlib.closing(self._perform(steps)) as performed:
             yield from performed
 
@@ -130,7 +130,7 @@ class _Stream:
             pieces = []
             for piece in response.iter_bytes():
                 pieces.append(piece)
-                # Transports that are not httpx's own have no deadline.
+                # Checked here, because transports other than httpx's own keep no deadline.
                 if self._clock.now() > end:
                     raise httpx.ReadTimeout("the answer took too long")
             return _answer(response, b"".join(pieces))
@@ -142,14 +142,14 @@ class _Stream:
 
 
 class AsyncDriver:
-    """Performs operations in tasks of asyncio."""
+    """Driver that performs operations in asyncio tasks."""
 
     def __init__(self, http: httpx.AsyncClient, clock: Clock) -> None:
         self._http = http
         self._clock = clock
 
     async def run(self, steps: Steps[T]) -> T:
-        """Returns what an operation returns."""
+        """Performs an operation; returns its result."""
         results: list[T] = []
         async with contextlib.aclosing(self._perform(steps, results)) as performed:
             async for _ in performed:
@@ -157,7 +157,7 @@ class AsyncDriver:
         return results[0]
 
     async def iterate(self, steps: Steps[Any]) -> AsyncGenerator[Any, None]:
-        """Yields what an operation emits."""
+        """Performs an operation; yields the items that it emits."""
         async with contextlib.aclosing(self._perform(steps, [])) as performed:
             async for item in performed:
                 yield item
@@ -267,6 +267,6 @@ def _answer(response: httpx.Response, content: bytes) -> Answer:
 
 
 def _translated(error: Exception) -> TransportError:
-    """Returns the failure without the address, whose query may hold what a caller looks for."""
+    """Returns the failure without the address, whose query may hold private values."""
     text = str(error) or type(error).__name__
     return TransportError(f"{type(error).__name__}: {text}", sent=not isinstance(error, _NEVER_SENT))

@@ -1,6 +1,6 @@
-"""Commands that operations give to drivers, and their outcomes. Operations do no input or output themselves.
+"""Commands of operations to drivers, and their outcomes. Operations do no input or output themselves.
 
-An operation is a generator of commands. A driver performs each and sends its outcome back; see `drivers.py`.
+An operation is a generator of commands. A driver performs each command and sends the outcome back; see `drivers.py`.
 """
 
 import json
@@ -15,8 +15,8 @@ T = TypeVar("T")
 class Request:
     """An HTTP request.
 
-    `within` is the time in seconds until its answer is complete, for an opened one until its head is there; `idle` how
-    long a body may be silent then. The headers hold credentials, so they are never shown.
+    `within` bounds the seconds until the whole answer, or for an opened answer until its head; `idle` bounds the
+    seconds between two reads of an opened body. The headers hold credentials, so they are never shown.
     """
 
     method: str
@@ -39,63 +39,63 @@ class Answer:
         """Returns the body as JSON.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the body is no JSON.
         """
         return json.loads(self.content)
 
 
 @dataclass(frozen=True)
 class Send:
-    """Sends a request; the outcome is the whole answer."""
+    """Command to send a request; the outcome is the whole answer."""
 
     request: Request
 
 
 @dataclass(frozen=True)
 class Open:
-    """Sends a request; the outcome is the head of a success, whose body follows by `Read`, or a whole refusal."""
+    """Command to send a request; the outcome is the head of a success, to be read by `Read`, or a whole refusal."""
 
     request: Request
 
 
 @dataclass(frozen=True)
 class Read:
-    """Reads on in the opened answer; the outcome is bytes, empty at the end."""
+    """Command to read from the opened answer; the outcome is bytes, empty at the end."""
 
 
 @dataclass(frozen=True)
 class Close:
-    """Closes the opened answer, if there is one."""
+    """Command to close the opened answer, if any."""
 
 
 @dataclass(frozen=True)
 class Pause:
-    """Lets seconds pass."""
+    """Command to wait for some seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Work:
-    """Calls a function that takes time, such as one that writes files; the outcome is what it returns."""
+    """Command to call a blocking function, such as a write to a file; the outcome is its return value."""
 
     function: Callable[[], Any]
 
 
 @dataclass(frozen=True)
 class Emit:
-    """Yields an item to the caller that iterates over the operation."""
+    """Command to yield an item to the caller that iterates over the operation."""
 
     item: Any
 
 
 Command = Send | Open | Read | Close | Pause | Work | Emit
 Steps = Generator[Command, Any, T]
-"""An operation that returns a T."""
+"""Operation that returns a T."""
 
 
 class TransportError(Exception):
-    """A request or its answer did not get through. `sent`: whether the service may have received it."""
+    """Raised when no answer came. `sent` is True if the service may have received the request."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)

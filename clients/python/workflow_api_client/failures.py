@@ -1,10 +1,10 @@
-"""What the client raises; the exceptions of single error codes are in `generated/errors.py`."""
+"""Base exceptions of the client; the exceptions of error codes are in `generated/errors.py`."""
 
 from typing import Any
 
 
 class WorkflowApiError(Exception):
-    """Base of everything that the client raises."""
+    """Base of all exceptions of the client."""
 
 
 class ConfigurationError(WorkflowApiError, ValueError):
@@ -15,12 +15,12 @@ class ApiError(WorkflowApiError):
     """The service refused a call.
 
     Attributes:
-        code: Stable and for programs, as `run_not_found`.
-        message: For a person.
+        code: Stable error code, as `run_not_found`.
+        message: Text for people.
         status: HTTP status.
-        request_id: To quote in a report; None where the client itself raised it.
-        details: A list of problems or an object, as the code has it; null where there is none.
-        retry_after: Seconds to wait before the next try, where the service gave them.
+        request_id: Id to quote in a report; None where the client itself raised the error.
+        details: A list of problems or an object, depending on the code; None without details.
+        retry_after: Seconds to wait before the next try, if the service gave them.
     """
 
     def __init__(
@@ -51,18 +51,18 @@ class ApiError(WorkflowApiError):
         return text if self.request_id is None else f"{text} (status {self.status}, request {self.request_id})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Makes the exception fit for other processes, as pools of workers need it."""
+        """Supports pickling, as process pools need it."""
         return (_rebuilt, (type(self), self.__dict__.copy()))
 
 
 class UnexpectedAnswerError(WorkflowApiError):
-    """An answer that is not the API's: of a proxy or a sign-in page before it, or of a release that does not fit."""
+    """The answer is not the API's, but from a proxy, a sign-in page or an incompatible release."""
 
 
 class ConnectionFailedError(WorkflowApiError):
     """No answer came: the service cannot be reached, or the connection broke.
 
-    `sent`: whether the service may have received the call.
+    `sent` is True if the service may have received the call.
     """
 
     def __init__(self, message: str, *, sent: bool, request_id: str | None = None) -> None:
@@ -72,11 +72,11 @@ class ConnectionFailedError(WorkflowApiError):
 
 
 class TimedOutError(WorkflowApiError, TimeoutError):
-    """The time given has passed. The run itself goes on."""
+    """The given time has passed. The run itself goes on."""
 
 
 class CorruptDownloadError(WorkflowApiError):
-    """What was downloaded is not what the service listed."""
+    """The downloaded bytes differ from the digest or size that the service listed."""
 
 
 class WebhookVerificationError(WorkflowApiError):
@@ -99,7 +99,7 @@ class RunFailedError(WorkflowApiError):
         self.message = message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Makes the exception fit for other processes."""
+        """Supports pickling, as process pools need it."""
         return (type(self), (self.code, self.message))
 
 

@@ -1,4 +1,4 @@
-"""Shows on a terminal how far a download is."""
+"""Reports the progress of downloads to a function or on a terminal."""
 
 import sys
 
@@ -6,7 +6,7 @@ from workflow_api_client.operations.outputs import Progress, Report
 
 
 def reporter(progress: bool | Report) -> Report:
-    """Returns what is called as bytes arrive: the caller's own function, a line on standard error, or nothing."""
+    """Returns the function to call as bytes arrive: the caller's, one that shows a line, or one that does nothing."""
     if progress is True:
         return show
     return progress or (lambda _: None)

@@ -1,4 +1,4 @@
-"""A route of the API."""
+"""Type of the routes in `generated/routes.py`."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 class Route:
     """One method on one path below the base address.
 
-    `repeatable`: a call whose answer was lost may be sent again, as it changes nothing or is recognized.
+    `repeatable` is True if a call whose answer was lost may be sent again, because it changes nothing or the service
+    recognizes it.
     """
 
     method: str

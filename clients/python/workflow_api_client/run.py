@@ -1,4 +1,4 @@
-"""A run, its events and its outputs."""
+"""`Run`, with events and outputs, for threads; the twin of `async_run.AsyncRun`."""
 
 import json
 from collections.abc import Generator
@@ -21,7 +21,7 @@ Files = list[Path]
 
 
 class Run(RunRecord):
-    """A run: its last known state, and the calls about it."""
+    """A run: its last known state, and calls that follow, cancel or erase it."""
 
     def __init__(self, core: Core, driver: SyncDriver, record: records.Run) -> None:
         self._core = core
@@ -35,9 +35,9 @@ class Run(RunRecord):
         return self
 
     def wait(self, timeout: float | None = None, *, or_approval: bool = False) -> "Run":
-        """Waits until the run has ended and what it made is there; returns it, whether it completed or not.
+        """Waits until the run has ended and its outputs can be read; returns the run, also if it failed.
 
-        With `or_approval` it also returns while the run waits for a person.
+        With `or_approval` the wait ends also when the run waits for a person.
 
         Raises:
             TimedOutError: `timeout` seconds passed; the run goes on.
@@ -48,7 +48,7 @@ class Run(RunRecord):
     def events(self, *, live: bool = False, after: str | None = None) -> Generator[records.AnyEvent, None, None]:
         """Yields the run's events in order, each once; with `live` to the end of the run, as they happen.
 
-        `after` is the `id` of the last event that is known already.
+        `after` is the `id` of the last known event.
         """
         return self._driver.iterate(events(self._core, self.id, live=live, after=after))
 
@@ -60,23 +60,23 @@ class Run(RunRecord):
         return answer.items
 
     def approvals(self, *, timeout: float | None = None) -> list[records.Approval]:
-        """Returns the approvals that the run waits for; people decide them, not callers."""
+        """Returns the pending approvals of the run, which people decide, not callers."""
         route = routes.LIST_RUN_APPROVALS
         answer = self._driver.run(get(self._core.within(timeout), records.ListRunApprovalsResponse, route, self._path))
         return answer.items
 
     def pii_redaction(self, *, timeout: float | None = None) -> records.PiiRedaction:
-        """Returns what redaction found and did, in counts."""
+        """Returns the counts of personal data that redaction found and replaced."""
         return self._driver.run(
             get(self._core.within(timeout), records.PiiRedaction, routes.GET_PII_REDACTION, self._path)
         )
 
     def fetch_result(self, *, timeout: float | None = None) -> Any:
-        """Returns the result of a completed run, downloaded where it is too large to be part of the run.
+        """Returns the result of a completed run; downloads a result that is too large for the run's record.
 
         Raises:
             RunNotFinishedError: the run has not ended.
-            RunFailedError: it failed or was cancelled.
+            RunFailedError: the run failed or was cancelled.
         """
         if self.result is not None or self.record.result_json is None:
             return self.result
@@ -85,25 +85,25 @@ class Run(RunRecord):
     def download_zip(
         self, path: str | PathLike[str], *, progress: bool | Report = False, timeout: float | None = None
     ) -> Path:
-        """Writes all outputs as one zip, checked against the digests of the files; returns its path."""
+        """Writes all outputs as one zip, checked against the listed digests of its files; returns the zip's path."""
         operation = operations.download_zip(self._core.within(timeout), self.id, Path(path), reporter(progress))
         return self._driver.run(operation)
 
     def cancel(self, reason: str | None = None, *, timeout: float | None = None) -> records.CancelRunResponse:
-        """Asks for the end of the run.
+        """Requests the cancellation of the run.
 
         Raises:
-            AlreadyTerminalError: it has ended.
+            AlreadyTerminalError: the run has ended.
         """
         kind, route = records.CancelRunResponse, routes.CANCEL_RUN
         return self._driver.run(change(self._core.within(timeout), kind, route, self._path, {"reason": reason}))
 
     def erase(self, reason: str | None = None, *, timeout: float | None = None) -> records.EraseRunDataResponse:
-        """Erases what the ended run was given and made, for good.
+        """Erases the inputs, outputs and other data of an ended run for good.
 
         Raises:
-            RunNotTerminalError: it has not ended.
-            AlreadyPurgedError: it was erased before.
+            RunNotTerminalError: the run has not ended.
+            AlreadyPurgedError: the run was erased before.
         """
         kind, route = records.EraseRunDataResponse, routes.ERASE_RUN_DATA
         return self._driver.run(change(self._core.within(timeout), kind, route, self._path, {"reason": reason}))
@@ -114,7 +114,7 @@ class Run(RunRecord):
 
 
 class Outputs:
-    """The files that a finished run made."""
+    """Output files of a finished run."""
 
     def __init__(self, core: Core, driver: SyncDriver, run_id: str) -> None:
         self._core = core
@@ -126,23 +126,23 @@ class Outputs:
         return self._driver.run(operations.list_outputs(self._core.within(timeout), self._run_id))
 
     def get(self, path: str, *, timeout: float | None = None) -> records.Output:
-        """Returns what the list says of one output, by its path.
+        """Returns the record of one output by its path.
 
         Raises:
-            OutputNotFoundError: there is none.
+            OutputNotFoundError: the run has no output with this path.
         """
         return self._driver.run(operations.find(self._core.within(timeout), self._run_id, path))
 
     def read(
         self, path: str | records.Output, *, begin: int = 0, end: int | None = None, timeout: float | None = None
     ) -> bytes:
-        """Returns the bytes of one output, by its path or as the list has it, checked by the listed digest.
+        """Returns the bytes of one output, by path or record, checked against the listed digest.
 
-        With `begin` or `end`, offsets in bytes, only those between them are fetched, which no digest covers.
+        With `begin` or `end`, offsets in bytes, only the bytes between are fetched, without a check by digest.
 
         Raises:
-            OutputNotFoundError: there is none.
-            UseBundleError: it is too large for this; `download` takes it from the zip.
+            OutputNotFoundError: the run has no output with this path.
+            UseBundleError: the output is too large for this call; `download` takes it from the zip.
             ValueError: `begin` is no offset before `end` and within the output.
         """
         operation = operations.read(self._core.within(timeout), self._run_id, path, begin, end)
@@ -153,8 +153,8 @@ class Outputs:
     ) -> Files:
         """Writes every output below a folder; returns the files.
 
-        What is there already is kept, what broke off goes on, and every file has the digest that the service lists.
-        `progress` shows a line on standard error, or is called with a `Progress`.
+        Complete files are kept, partial files are continued, and every file is checked against the listed digest. With
+        `progress=True` a line on standard error shows the progress; a function is called with a `Progress`.
         """
         operation = operations.download(self._core.within(timeout), self._run_id, Path(folder), reporter(progress))
         return self._driver.run(operation)

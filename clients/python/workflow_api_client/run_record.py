@@ -1,4 +1,4 @@
-"""What a run is as far as this process knows, without asking the service."""
+"""Base of `Run` and `AsyncRun`: the last known state of a run, read without calls."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from workflow_api_client.operations.waiting import TERMINAL
 
 
 class RunRecord:
-    """A run as of the last answer about it; `record` has every field."""
+    """A run as of the service's last answer; `record` has every field."""
 
     record: records.Run
 
@@ -19,33 +19,33 @@ class RunRecord:
 
     @property
     def status(self) -> records.RunStatus:
-        """Where the run stands."""
+        """The run's status."""
         return self.record.status
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has completed, failed or was cancelled."""
+        """True once the run has completed, failed or was cancelled."""
         return self.record.status in TERMINAL
 
     @property
     def result(self) -> Any:
-        """The result of a completed run; None where it has none, or one that `fetch_result()` downloads for its size.
+        """The result of a completed run; None without one, or if it is so large that `fetch_result()` must download it.
 
         Raises:
             RunNotFinishedError: the run has not ended.
-            RunFailedError: it failed or was cancelled.
+            RunFailedError: the run failed or was cancelled.
         """
         self._require_completed()
         return self.record.result
 
     @property
     def summary(self) -> str | None:
-        """The summary that the run's result step wrote, in Markdown."""
+        """The summary from the run's result step, in Markdown."""
         return self.record.summary_markdown
 
     @property
     def error(self) -> records.RunError | None:
-        """Why the run failed."""
+        """The error of a failed run."""
         return self.record.error
 
     def __repr__(self) -> str:

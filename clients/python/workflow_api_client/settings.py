@@ -1,4 +1,4 @@
-"""Address of the service, and the credentials of its caller."""
+"""Settings of a client: address of the service, credentials, time bounds and headers."""
 
 import os
 import re
@@ -17,7 +17,7 @@ EXTERNAL_ID: Final = "WORKFLOW_API_EXTERNAL_ID"
 _CREDENTIAL: Final = re.compile(r"[!-~]{1,1000}")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _HEADER_VALUE: Final = re.compile(r"[ -~]{0,8000}")
-# Each call sets those that it needs.
+# Headers that the client itself sets.
 _OWN_HEADERS: Final = frozenset(
     {
         "accept",
@@ -40,10 +40,10 @@ _OWN_HEADERS: Final = frozenset(
 
 @dataclass(frozen=True)
 class Settings:
-    """Address and credentials, and how long calls may take.
+    """Address, credentials, and bounds of calls.
 
-    `url` ends with `/api/v1`. `timeout` is how many seconds one request may take, `retry_seconds` for how long a
-    temporary refusal is retried. `headers` are sent beside the client's own; a User-Agent replaces the client's.
+    `url` ends with `/api/v1`. `timeout` bounds one request and `retry_seconds` the retries of a temporary refusal, in
+    seconds. `headers` are sent in addition to the client's own; a User-Agent replaces the client's.
     """
 
     url: str
@@ -63,10 +63,10 @@ def checked(
     retry_seconds: float,
     headers: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Returns settings of checked values.
+    """Checks values; returns them as settings.
 
     Raises:
-        ConfigurationError: a value does not fit; its text is not part of the message.
+        ConfigurationError: a value is not valid; the message does not quote it.
     """
     for name, value in (("key", key), ("external_id", external_id)):
         if not _CREDENTIAL.fullmatch(value):
@@ -83,10 +83,10 @@ def checked(
 
 
 def from_environment(environment: Mapping[str, str] | None = None) -> tuple[str, str, str]:
-    """Returns address, key and external id as the environment gives them.
+    """Returns address, key and external id from the environment.
 
     Raises:
-        ConfigurationError: one of them is missing.
+        ConfigurationError: a variable is missing.
     """
     given = os.environ if environment is None else environment
     missing = [name for name in (URL, KEY, EXTERNAL_ID) if not given.get(name)]
@@ -96,10 +96,10 @@ def from_environment(environment: Mapping[str, str] | None = None) -> tuple[str,
 
 
 def base_address(url: str) -> str:
-    """Returns the base address of the API, of an address with or without `/api/v1`.
+    """Returns the base address of the API from an address with or without `/api/v1`.
 
     Raises:
-        ConfigurationError: it is no address of a service.
+        ConfigurationError: the text is no http or https address.
     """
     try:
         parts = urlsplit(url.strip())

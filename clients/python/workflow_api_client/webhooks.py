@@ -1,4 +1,4 @@
-"""Verification of the messages that the service sends to webhooks."""
+"""Verifies messages that the service sends to webhooks."""
 
 import base64
 import binascii
@@ -16,7 +16,7 @@ from workflow_api_client.decoding import decode
 from workflow_api_client.failures import UnexpectedAnswerError, WebhookVerificationError
 
 TOLERANCE_SECONDS: Final = 300
-"""How far the time of a message may be from the receiver's, so that a recorded one cannot be sent again later."""
+"""Most seconds between a message's time and the receiver's, so that recorded messages cannot be replayed later."""
 
 _PREFIX: Final = "whsec_"
 _SECONDS: Final = re.compile(r"[0-9]{1,12}")
@@ -24,7 +24,7 @@ _SECONDS: Final = re.compile(r"[0-9]{1,12}")
 
 @dataclass(frozen=True)
 class WebhookRun:
-    """The run that a message is about; everything else of it is read with the key."""
+    """The run of a message; read further fields with an API key."""
 
     run_id: str
     workflow_id: str
@@ -34,7 +34,7 @@ class WebhookRun:
 
 @dataclass(frozen=True)
 class WebhookMessage:
-    """A verified message. The same `id` may arrive again: ignore ids that were processed."""
+    """A verified message. An `id` may arrive several times: ignore processed ids."""
 
     id: str
     type: str
@@ -45,14 +45,14 @@ class WebhookMessage:
 def verify_webhook(
     secret: str | Sequence[str], headers: Mapping[str, str], body: bytes | str, *, now: float | None = None
 ) -> WebhookMessage:
-    """Returns the message that a webhook received, once its signature and time fit.
+    """Verifies signature and time of a received message; returns the message.
 
-    `secret` is the webhook's, `whsec_…`, or several of them during a rotation; `headers` are the request's, `body` its
-    bytes as they came; `now` the Unix time in seconds, by default the machine's.
+    `secret` is the webhook's secret, `whsec_…`, or several secrets during a rotation; `headers` and `body` are those of
+    the request, with the body's bytes unchanged; `now` is the Unix time in seconds, by default the machine's.
 
     Raises:
-        WebhookVerificationError: it was not signed with the secret, or at another time; do not act on it.
-        ValueError: a secret is none.
+        WebhookVerificationError: the signature or the time is not valid; ignore the message.
+        ValueError: a secret has a wrong form.
     """
     given = {name.lower(): value for name, value in headers.items()}
     missing = [name for name in ("webhook-id", "webhook-timestamp", "webhook-signature") if not given.get(name)]

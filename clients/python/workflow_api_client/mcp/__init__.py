@@ -1,1 +1,1 @@
-"""A server of the Model Context Protocol, which offers the workflows of a key as tools; it needs the extra `mcp`."""
+"""Server of the Model Context Protocol that offers the workflows of a key as tools; needs the extra `mcp`."""

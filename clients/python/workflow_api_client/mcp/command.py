@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-# For these the library refuses requests of pages that a browser loaded from elsewhere.
+# Hosts for which the library refuses requests from web pages of other origins.
 _LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 LONGEST_WAIT_SECONDS: Final = 86_400
 _DESCRIPTION: Final = """\
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _serve(address: tuple[str, int] | None, wait_seconds: float) -> None:
-    # Imported here, so that without the extra there is one line that says what to install.
+    # Imported here, so that a missing extra gives one line that says what to install.
     import uvicorn
     from mcp.server.stdio import stdio_server
 

@@ -1,4 +1,4 @@
-"""Results of tools: where a run stands, and where what is too large for one answer can be read."""
+"""Results of tools: the state of a run, its outputs, and pieces of large outputs."""
 
 import base64
 import codecs
@@ -18,17 +18,17 @@ RUN_STATUS: Final = "run_status"
 READ_OUTPUT: Final = "read_output"
 RESULT_FILE: Final = "result.json"
 MOST_CHARACTERS: Final = 40_000
-"""The longest result that one answer holds."""
+"""Most characters of a result in one answer."""
 MOST_BYTES: Final = 40_000
-"""The longest piece of an output that one answer holds."""
+"""Most bytes of a piece of an output in one answer."""
 MOST_RESOURCE_BYTES: Final = 5_000_000
-"""The largest output that is a resource in one piece, as it is held several times while it is sent."""
+"""Largest output served as a resource, because several copies are in memory while it is sent."""
 MOST_OUTPUTS: Final = 50
 MOST_REPEATED: Final = 4_000
-"""Up to this many characters of JSON are part of the text as well, for hosts that show only text."""
+"""Most characters of JSON that the text repeats, for hosts that show only text."""
 
 _MOST_CONTINUATION: Final = 3
-# Beside `text/...`, the types that the service gives to texts; of the last it knows nothing.
+# Media types of texts in addition to `text/...`; the last is the service's type for unknown files.
 _TEXTS: Final = frozenset(
     f"application/{name}"
     for name in (
@@ -47,10 +47,10 @@ def result_of(
     wait_seconds: int,
     failure_is_error: bool,
 ) -> CallToolResult:
-    """Returns where a run stands, with its result and links to its outputs.
+    """Returns the state of a run, with its result and links to its outputs.
 
-    `wait_seconds` is for the next call. With `failure_is_error` a run that failed or was cancelled is an error of the
-    tool.
+    `wait_seconds` is suggested for the next call. With `failure_is_error` a failed or cancelled run is an error of
+    the tool.
     """
     record = run.record
     state: dict[str, Any] = {"run_id": run.id, "workflow": record.workflow_name, "status": run.status}
@@ -77,7 +77,7 @@ def result_of(
 def answered(
     sentence: str, state: dict[str, Any], links: Iterable[ContentBlock] = (), *, is_error: bool = False
 ) -> CallToolResult:
-    """Returns a sentence and a state, which the text repeats only where it is short."""
+    """Returns a result with a sentence and a state; the text repeats a short state."""
     written = json.dumps(state, ensure_ascii=False, default=str)
     if len(written) <= MOST_REPEATED:
         text = f"{sentence}\n\n{written}"
@@ -91,7 +91,7 @@ def answered(
 
 
 def refused(error: WorkflowApiError, run_id: str | None = None) -> CallToolResult:
-    """Returns that a call was refused, and why; `run_id` is the run that it had started."""
+    """Returns the result of a refused call, with the reason; `run_id` is a run that the call had started."""
     state: dict[str, Any] = {"message": str(error)}
     if isinstance(error, ApiError):
         state = {"code": error.code, "message": error.message, "details": error.details, "request_id": error.request_id}
@@ -103,7 +103,7 @@ def refused(error: WorkflowApiError, run_id: str | None = None) -> CallToolResul
 
 
 def listed(run_id: str, outputs: Sequence[records.Output], offset: int) -> dict[str, Any]:
-    """Returns outputs from an offset, as many as one answer holds, and the call that gives the rest."""
+    """Returns outputs from an offset, as many as fit into one answer, and the call that lists the rest."""
     shown = ("path", "size_bytes", "media_type")
     end = offset + MOST_OUTPUTS
     state: dict[str, Any] = {
@@ -116,12 +116,12 @@ def listed(run_id: str, outputs: Sequence[records.Output], offset: int) -> dict[
 
 
 def window_of(offset: int) -> tuple[int, int]:
-    """Returns the offsets of the bytes of which a piece is made: a character may begin up to three before it."""
+    """Returns the first and last offset of the bytes for a piece; a character may begin up to 3 bytes before it."""
     return max(0, offset - _MOST_CONTINUATION), offset + MOST_BYTES
 
 
 def piece_of(run_id: str, output: records.Output, window: bytes, offset: int) -> CallToolResult:
-    """Returns a piece of an output from the bytes of its window, as text or in Base64, and the call that reads on.
+    """Returns a piece of an output from its window, as text or Base64, and the call that reads on.
 
     A text begins and ends at whole characters of UTF-8, so it may begin before the offset.
     """
@@ -141,13 +141,13 @@ def piece_of(run_id: str, output: records.Output, window: bytes, offset: int) ->
 
 
 def is_text(media_type: str) -> bool:
-    """Returns whether an output of a media type is text if it is UTF-8 without NUL; one of no known type may be."""
+    """Returns whether a media type may be text; the content must be UTF-8 without NUL as well."""
     kind = media_type.partition(";")[0].strip().lower()
     return kind.startswith("text/") or kind.endswith(("+json", "+xml")) or kind in _TEXTS
 
 
 def _characters(window: bytes, offset: int, *, is_end: bool) -> tuple[int, str, int] | None:
-    """Returns the text around an offset, with its own offset and length in bytes; None where it is no text in UTF-8."""
+    """Returns the offset, content and byte length of the text around `offset`; None for bytes that are no UTF-8."""
     if b"\0" in window:
         return None
     start = offset
@@ -162,7 +162,7 @@ def _characters(window: bytes, offset: int, *, is_end: bool) -> tuple[int, str, 
 
 
 def uri_of(run_id: str, path: str) -> str:
-    """Returns the address of an output among the server's resources."""
+    """Returns the resource URI of an output."""
     return f"{_SCHEME}{run_id}/{quote(path)}"
 
 
@@ -170,7 +170,7 @@ URI_TEMPLATE: Final = f"{_SCHEME}{{run_id}}/{{+path}}"
 
 
 def place_of(uri: str) -> tuple[str, str] | None:
-    """Returns run and path of an output's address; None for any other."""
+    """Returns run id and path in an output's URI; None for another URI."""
     run_id, slash, path = uri.removeprefix(_SCHEME).partition("/")
     return (run_id, unquote(path)) if uri.startswith(_SCHEME) and slash and run_id else None
 

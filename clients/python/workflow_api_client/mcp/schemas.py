@@ -1,4 +1,4 @@
-"""JSON Schemas of parameters, which any validator of a host reads."""
+"""JSON Schemas of workflow parameters, limited to features that the validators of all hosts support."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _NUMBERS: Final = frozenset({"integer", "number"})
 _BOUNDS: Final = {"minimum": "minimum", "maximum": "maximum"}
 _LENGTHS: Final = {"min_length": "minLength", "max_length": "maxLength"}
 
-# What RE2, ECMAScript with the flag `u`, and Python's `re` all read alike.
+# Syntax of patterns that RE2, ECMAScript with the flag `u`, and Python's `re` read alike.
 _ONE: Final = r"\\[nrtfv^$\\.*+?()\[\]{}|/]|\\x[0-9A-Fa-f]{2}"
 _ESCAPED: Final = rf"\\[dDwWsS]|{_ONE}"
 _MEMBER: Final = rf"(?:{_ONE}|\\-|[^\\\[\]^&~|-])"
@@ -30,7 +30,7 @@ _PORTABLE: Final = re.compile(rf"(?:{_ATOM}{_QUANTIFIER}|[|^$]|\\[bB]|\((?:\?:)?
 
 
 def schema_of(parameter: records.Parameter) -> dict[str, Any]:
-    """Returns the schema of a parameter; what JSON Schema cannot say of it is part of the description."""
+    """Returns the schema of a parameter; its description has the rules that JSON Schema cannot express."""
     schema: dict[str, Any] = dict(_TYPES.get(parameter.type, {}))
     notes = [parameter.description] if parameter.description else []
     for name, keyword in _BOUNDS.items():
@@ -60,7 +60,7 @@ def schema_of(parameter: records.Parameter) -> dict[str, Any]:
 
 
 def is_portable(pattern: str) -> bool:
-    """Returns whether a pattern of RE2 is one of ECMAScript with the flag `u`, and of Python, as well."""
+    """Returns whether an RE2 pattern is also valid in ECMAScript with the flag `u` and in Python."""
     if not _PORTABLE.fullmatch(pattern):
         return False
     try:

@@ -1,4 +1,4 @@
-"""The server: lists workflows as tools, runs them, and serves what they made as resources."""
+"""The MCP server: lists workflows as tools, runs them, and serves their outputs as resources."""
 
 import asyncio
 import base64
@@ -57,15 +57,15 @@ from workflow_api_client.mcp.tools import (
 from workflow_api_client.version import __version__
 
 WAIT_SECONDS: Final = 45.0
-"""How long one call follows its run by default: hosts give up, and cancel, after a minute."""
+"""Default seconds for which a call follows its run; hosts cancel calls after a minute."""
 
 _CANCEL_SECONDS: Final = 10.0
 _CANCELLED: Final = "The call of the tool was cancelled."
 _LISTINGS: Final = 4
 _MOST_KNOWN_OUTPUTS: Final = 100
-# More than the longest wait may be asked for, and is cut.
+# A requested wait may exceed the longest, and is then cut.
 _MOST_ASKED_SECONDS: Final = 600
-# For each read after the wait, so that the whole call ends before a host gives up.
+# Seconds of each read after the wait, so that the whole call ends before the host cancels it.
 _READ_SECONDS: Final = 5.0
 _INSTRUCTIONS: Final = (
     "Each tool runs a workflow of a governed deployment. A run may wait for a person's approval: then the tool says "
@@ -76,21 +76,21 @@ _Context = ServerRequestContext[Any]
 
 
 class WorkflowTools:
-    """The handlers of the server, with one client."""
+    """Handlers of the MCP server, over one client."""
 
     def __init__(self, client: AsyncClient, wait_seconds: float = WAIT_SECONDS) -> None:
         self._client = client
         self._wait_seconds = wait_seconds
-        # For one call of the service, with its retries.
+        # Seconds of one call of the service, with its retries.
         self._longest = max(wait_seconds, _READ_SECONDS)
-        # A version of a workflow never changes what it declares.
+        # Cached, because a version's parameters never change.
         self._declared: dict[tuple[str, int], list[records.Parameter]] = {}
-        # Outputs are listed once they are whole, and never change.
+        # Cached, because outputs are listed once complete, and never change.
         self._outputs: dict[tuple[str, str], records.Output] = {}
         self._listing = asyncio.Semaphore(_LISTINGS)
 
     def server(self) -> Server[Any]:
-        """Returns the server."""
+        """Returns the MCP server with these handlers."""
         return Server(
             "workflow-api",
             version=__version__,
@@ -104,9 +104,9 @@ class WorkflowTools:
         )
 
     async def list_tools(self, _: _Context, __: PaginatedRequestParams | None) -> ListToolsResult:
-        """Returns a tool for each workflow that is ready, and the server's own.
+        """Returns a tool for each workflow that is ready, and the server's own tools.
 
-        Costs one call for a page of workflows, and one more for each version that was not listed before.
+        Makes one call for each page of workflows, and one for each version not listed before.
         """
         names = await self._names()
         ready = {name: workflow for name, workflow in names.listed.items() if workflow.readiness.ready}
@@ -118,7 +118,7 @@ class WorkflowTools:
         return ListToolsResult(tools=[*tools, *own_tools(int(self._wait_seconds))])
 
     async def call_tool(self, context: _Context, params: CallToolRequestParams) -> CallToolResult:
-        """Returns what became of the run that a tool started or asked for."""
+        """Returns the state of the run that a tool started or named."""
         arguments = params.arguments or {}
         try:
             if params.name in OWN_NAMES:
@@ -136,22 +136,22 @@ class WorkflowTools:
         try:
             return await self._followed(context, run, end - anyio.current_time())
         except WorkflowApiError as error:
-            # The run goes on, and can be asked for by its id.
+            # The run goes on; the host can ask for its status by id.
             return refused(error, run.id)
 
     async def list_resources(self, _: _Context, __: PaginatedRequestParams | None) -> ListResourcesResult:
-        """Returns no resources: results of tools link the outputs of their runs."""
+        """Returns no resources, because results of tools link to the outputs of their runs."""
         return ListResourcesResult(resources=[])
 
     async def list_resource_templates(
         self, _: _Context, __: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
-        """Returns the form of the addresses of outputs."""
+        """Returns the URI template of outputs."""
         template = ResourceTemplate(name="output", title="Output of a run", uri_template=URI_TEMPLATE)
         return ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(self, _: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        """Returns the bytes of an output, if they fit a single answer."""
+        """Returns the bytes of an output, if it fits into one answer."""
         place = place_of(params.uri)
         if place is None:
             raise MCPError(INVALID_PARAMS, "There is no such resource.")
@@ -204,7 +204,7 @@ class WorkflowTools:
             found = await run.outputs.list(timeout=self._longest)
             return answered(f"The run {run.id} has {len(found)} outputs.", listed(run.id, found, offset))
         if name == CANCEL_RUN:
-            # A run that has ended needs no cancel: the state says so.
+            # The run has ended already, which its state shows.
             with contextlib.suppress(AlreadyTerminalError):
                 await run.cancel(arguments.get("reason"), timeout=self._longest)
             await run.refresh(timeout=_READ_SECONDS)
@@ -245,7 +245,7 @@ class WorkflowTools:
         return piece_of(run.id, output, window, offset)
 
     async def _output(self, run: AsyncRun, path: str) -> records.Output:
-        """Returns an output as the run's list has it, which is read once for all of its pieces."""
+        """Returns the record of an output; the run's list is read once for all pieces."""
         place = (run.id, path)
         if place not in self._outputs:
             found = await run.outputs.get(path, timeout=self._longest)
@@ -255,24 +255,24 @@ class WorkflowTools:
         return self._outputs[place]
 
     async def _started(self, workflow_id: str, given: dict[str, Any]) -> AsyncRun:
-        """Returns the run that it starts, and cancels it if the call is cancelled meanwhile."""
+        """Starts and returns a run; cancels the run if the tool's call is cancelled meanwhile."""
         starting = asyncio.ensure_future(self._client.runs.start(workflow_id, **given, timeout=self._longest))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            # What was sent may have started a run, whose id only the answer tells.
+            # The request may have started a run, whose id only the answer tells.
             with _cancelling():
                 await (await starting).cancel(_CANCELLED)
             raise
 
     async def _followed(self, context: _Context, run: AsyncRun, seconds: float) -> CallToolResult:
-        """Returns where a run stands once it has ended, waits for a person, or has taken too long for one call."""
+        """Returns the state of a run once it has ended, waits for a person, or outlasts the call."""
         try:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._report(context, run), max(0.0, seconds))
             return await self._state(await run.refresh(timeout=_READ_SECONDS), failure_is_error=True)
         except asyncio.CancelledError:
-            # The client has cancelled the call, and so the run.
+            # The host has cancelled the call, and so the run is cancelled.
             with _cancelling():
                 await run.cancel(_CANCELLED)
             raise
@@ -291,7 +291,7 @@ class WorkflowTools:
     async def _state(self, run: AsyncRun, *, failure_is_error: bool) -> CallToolResult:
         outputs: list[records.Output] = []
         if run.is_finished and run.record.data_purged_at is None:
-            # A key may start runs and read them, but not their outputs.
+            # A key may read runs without the scope for outputs.
             with contextlib.suppress(ForbiddenError):
                 outputs = await run.outputs.list(timeout=_READ_SECONDS)
         approvals = await run.approvals(timeout=_READ_SECONDS) if run.status == "waiting_for_approval" else []
@@ -302,7 +302,7 @@ class WorkflowTools:
 
 @contextlib.contextmanager
 def _cancelling() -> Iterator[None]:
-    """Gives a cancelled call time to cancel its run."""
+    """Shields the cancellation of a run from the cancelled call, for some seconds."""
     with anyio.move_on_after(_CANCEL_SECONDS, shield=True), contextlib.suppress(WorkflowApiError):
         yield
 

@@ -1,4 +1,4 @@
-"""Workflows as tools, and the server's own: names, and schemas of their arguments."""
+"""Tools of workflows and the server's own tools: names, and schemas of arguments."""
 
 import re
 from collections import Counter
@@ -32,11 +32,11 @@ _STATUS: Final = {
     "description": "Only runs of this status.",
 }
 OWN_NAMES: Final = frozenset({RUN_STATUS, CANCEL_RUN, LIST_RUNS, READ_OUTPUT})
-"""The names of the server's own tools."""
+"""Names of the server's own tools."""
 
 
 def own_tools(wait_seconds: int) -> list[Tool]:
-    """Returns the server's own tools, of which one waits for at most so many seconds."""
+    """Returns the server's own tools; `run_status` waits for at most `wait_seconds`."""
     waiting = {
         "type": "integer",
         "minimum": 0,
@@ -96,13 +96,13 @@ def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
 
 
 class ToolNames:
-    """Names of the tools of workflows: their own, as far as letters allow.
+    """Names of the workflows' tools, made from the workflows' names.
 
-    Where two would have the same, all of them end with a part of the workflow's id. Such a name always finds its
-    workflow, whether or not it is listed, so that no name means another workflow when one is added, renamed or removed.
+    Equal names get a part of the workflow's id as a suffix. A name with a suffix always finds its workflow, listed or
+    not, so that no name changes its meaning when a workflow is added, renamed or removed.
 
     Attributes:
-        listed: The workflows by the names that are shown.
+        listed: Workflows by listed name.
     """
 
     def __init__(self, workflows: Iterable[records.Workflow]) -> None:
@@ -114,7 +114,7 @@ class ToolNames:
         }
 
     def find(self, name: str) -> records.Workflow | None:
-        """Returns the workflow of a tool."""
+        """Returns the workflow of a tool's name, if any."""
         return self.listed.get(name) or self._by_long_name.get(name)
 
 
@@ -143,7 +143,7 @@ def tool_of(name: str, workflow: records.Workflow, parameters: Sequence[records.
 
 
 def split_arguments(arguments: Mapping[str, Any], declared: Iterable[records.Parameter]) -> dict[str, Any]:
-    """Returns what a start is given, of a tool's arguments."""
+    """Returns the fields of a start from a tool's arguments."""
     parameters = dict(arguments)
     given: dict[str, Any] = {}
     if INPUT_TEXT not in {each.name for each in declared} and INPUT_TEXT in parameters:

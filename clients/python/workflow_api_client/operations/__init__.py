@@ -1,1 +1,1 @@
-"""What the client does, as generators of commands: the same for threads and for tasks."""
+"""Operations of the client as generators of commands, shared by the sync and async classes."""

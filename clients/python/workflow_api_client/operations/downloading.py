@@ -1,4 +1,4 @@
-"""Downloads that are resumed where they broke off, and checked against the digests that the service lists."""
+"""Downloads that resume after a broken connection, checked against the digests that the service lists."""
 
 import hashlib
 import io
@@ -24,7 +24,7 @@ Arrived = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Source:
-    """Where bytes come from, with the strong entity tag and the size that they must have, where these are known.
+    """Source of a download: route, and the required strong entity tag and size, if known.
 
     With `end` only the bytes before this offset are fetched.
     """
@@ -37,17 +37,17 @@ class Source:
 
 
 class Part(Protocol):
-    """Bytes of which some may have arrived."""
+    """Destination of a download, which may be partly complete."""
 
     def size(self) -> int:
-        """Returns how many have."""
+        """Returns the number of bytes that have arrived."""
 
     def opened(self, begin: int) -> IO[bytes]:
-        """Returns what writes on at an offset; what followed is truncated."""
+        """Returns a writer at an offset; later bytes are truncated."""
 
 
 class FilePart:
-    """A part in a file."""
+    """A destination in a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -62,7 +62,7 @@ class FilePart:
 
 
 class MemoryPart(io.BytesIO):
-    """A window of the bytes, in memory: those from one offset to another; others that arrive are dropped."""
+    """A destination in memory for the bytes from one offset to another; other bytes are dropped."""
 
     def __init__(self, begin: int, end: int) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class MemoryPart(io.BytesIO):
         return _truncated(self, max(0, begin - self._begin))
 
     def write(self, piece: Any, /) -> int:
-        """Writes what of a piece lies in the window."""
+        """Writes the bytes of a piece that lie in the window."""
         given = memoryview(piece)
         kept = given[max(0, self._begin - self._place) : max(0, self._end - self._place)]
         self._place += given.nbytes
@@ -88,7 +88,7 @@ class MemoryPart(io.BytesIO):
         return given.nbytes
 
     def close(self) -> None:
-        """Keeps the bytes."""
+        """Does nothing, so that the bytes stay readable."""
 
 
 def _truncated(file: IO[bytes], begin: int) -> IO[bytes]:
@@ -98,10 +98,10 @@ def _truncated(file: IO[bytes], begin: int) -> IO[bytes]:
 
 
 def fetch(core: Core, source: Source, part: Part, arrived: Arrived) -> Steps[None]:
-    """Completes a part, from where it ends if the service can.
+    """Completes a part, from its present end if the service supports ranges.
 
     Raises:
-        ConnectionFailedError: the download broke off again and again.
+        ConnectionFailedError: the download broke off several times without progress.
         CorruptDownloadError: for an `end`, the answer is of other bytes: no digest would show that later.
     """
     tag = source.tag
@@ -110,7 +110,7 @@ def fetch(core: Core, source: Source, part: Part, arrived: Arrived) -> Steps[Non
     while True:
         offset: int = yield Work(part.size)
         if offset and offset == size:
-            # No bytes are asked for beyond a complete part: such a range would not fit.
+            # No request for a complete part, because its range would not be satisfiable.
             return
         ranged = offset or source.end is not None
         headers = {"Range": f"bytes={offset}-{last}", **({"If-Range": tag} if tag else {})} if ranged else {}
@@ -143,7 +143,7 @@ def _continues(answer: Answer, offset: int) -> bool:
 
 
 def _write(core: Core, part: Part, begin: int, arrived: Arrived) -> Steps[int]:
-    """Writes the opened answer at an offset, truncating what followed; returns the offset of its end."""
+    """Writes the opened answer at an offset, truncating later bytes; returns the offset of the end."""
     file: IO[bytes] = yield Work(lambda: part.opened(begin))
     place = begin
     try:
@@ -169,10 +169,10 @@ def digest_of(file: Path) -> str:
 
 
 def checked_file(core: Core, source: Source, target: Path, sha256: str, size: int, arrived: Arrived) -> Steps[None]:
-    """Writes a file whose digest is known; one that is there already is kept.
+    """Downloads a file with a known digest; keeps an existing file with the digest.
 
     Raises:
-        CorruptDownloadError: the bytes have another digest; nothing is left of them.
+        CorruptDownloadError: the bytes have another digest; they are deleted.
     """
     if (yield Work(lambda: target.is_file() and digest_of(target) == sha256)):
         arrived(size)

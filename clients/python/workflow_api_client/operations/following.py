@@ -1,4 +1,4 @@
-"""The events of a run: all there are, or as they happen."""
+"""Reads the events of a run: those so far, or live until its end."""
 
 import json
 import re
@@ -10,13 +10,13 @@ from workflow_api_client.decoding import decode, decode_event
 from workflow_api_client.exchange import Answer, Close, Emit, Pause, Read, Steps, TransportError
 from workflow_api_client.failures import ConnectionFailedError, UnexpectedAnswerError
 from workflow_api_client.generated import records, routes
-from workflow_api_client.operations.pacing import HELD_SECONDS, POLL_SECONDS, Pace
+from workflow_api_client.operations.pacing import HELD_SECONDS, POLL_SECONDS, PollPacer
 from workflow_api_client.operations.reading import body_of
 from workflow_api_client.operations.server_sent import Message, Parser
 from workflow_api_client.operations.waiting import TERMINAL, RunWatch
 
 SILENT_SECONDS: Final = 45.0
-"""A stream has a comment every 15 seconds; one without a byte for this long is taken for broken."""
+"""Silence after which a stream counts as broken; the service sends a comment every 15 seconds."""
 PAGE: Final = 500
 
 _ID: Final = re.compile(r"([!-9;-~]{1,128}):([0-9]{1,18})")
@@ -26,7 +26,7 @@ _AGAIN_SECONDS: Final = 0.5
 
 @dataclass
 class Position:
-    """The last event that was emitted."""
+    """Position in the events: the last event that was emitted."""
 
     segment_id: str | None = None
     seq: int = 0
@@ -36,7 +36,7 @@ class Position:
         """Returns the position of an event's `id`.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the text is no id of an event.
         """
         if event_id is None:
             return cls()
@@ -46,12 +46,12 @@ class Position:
         return cls(found[1], int(found[2]))
 
     def __str__(self) -> str:
-        """Returns it as an event's `id`."""
+        """Returns the position as an event's `id`."""
         return f"{self.segment_id}:{self.seq}"
 
 
 def events(core: Core, run_id: str, *, live: bool, after: str | None) -> Steps[None]:
-    """Emits the events after one, or all; with `live` those too that are still to come, to the end of the run."""
+    """Emits the events after `after`, by default all; with `live` also future events, to the end of the run."""
     position = Position.of(after)
     if live and core.streams and (yield from _stream(core, run_id, position)):
         return
@@ -59,7 +59,7 @@ def events(core: Core, run_id: str, *, live: bool, after: str | None) -> Steps[N
 
 
 def _stream(core: Core, run_id: str, position: Position) -> Steps[bool]:
-    """Emits the events of the stream, which is opened again when it breaks; false where the service has none."""
+    """Emits the events of the stream, reopened when it breaks; returns False if the service has no streams."""
     failed_since: float | None = None
     while True:
         begun = core.clock.now()
@@ -89,12 +89,12 @@ def _stream(core: Core, run_id: str, position: Position) -> Steps[bool]:
             failed_since = begun
         elif now - failed_since > core.retry_seconds + SILENT_SECONDS:
             raise ConnectionFailedError(str(failure), sent=True) from failure
-        # A service that is drained ends streams at once; callers come back, but not all the time.
+        # A service that is shutting down ends streams at once; a pause keeps reconnects rare.
         yield Pause(max(_AGAIN_SECONDS, POLL_SECONDS - (now - begun)))
 
 
 def _messages(position: Position) -> Steps[bool]:
-    """Emits the events of one opened stream; true where it came to the end of the run."""
+    """Emits the events of one opened stream; returns True at the end of the run."""
     parser = Parser()
     while True:
         piece: bytes = yield Read()
@@ -121,8 +121,8 @@ def _event_of(message: Message) -> records.AnyEvent:
 
 
 def _pages(core: Core, run_id: str, position: Position, *, live: bool) -> Steps[None]:
-    """Emits events page by page, and segment by segment; at the last one it waits for more if `live`."""
-    pace, watch = Pace(core.clock, None), RunWatch(core, run_id)
+    """Emits events page by page, and segment by segment; with `live` waits for more at the last page."""
+    pace, watch = PollPacer(core.clock, None), RunWatch(core, run_id)
     ended = not live
     waits = False
     while True:
@@ -148,7 +148,7 @@ def _pages(core: Core, run_id: str, position: Position, *, live: bool) -> Steps[
             yield Pause(pause)
             waits = True
         else:
-            # Nothing runs: the run has ended, or waits for a person or its turn. What it did last is read once more.
+            # No step runs: the run has ended, or waits. Its last events are read once more.
             run = yield from watch.look(held=watch.seen)
             while run.status not in TERMINAL and not watch.changed:
                 run = yield from watch.look()
@@ -156,7 +156,7 @@ def _pages(core: Core, run_id: str, position: Position, *, live: bool) -> Steps[
 
 
 def _after(page: "_Page", segment_id: str | None) -> str | None:
-    """Returns the segment after one, if it has begun."""
+    """Returns the segment after `segment_id`, if it has begun."""
     ids = [one.segment_id for one in page.segments]
     if segment_id not in ids:
         return ids[0] if ids else None
@@ -181,7 +181,7 @@ def _page(core: Core, run_id: str, position: Position, wait_seconds: int) -> Ste
     body = body_of(answer)
     page = decode(records.ListRunEventsResponse, {**body, "events": []})
     if position.segment_id is None and page.segments and page.segments[0].segment_id != page.segment_id:
-        # Without a segment the answer is about the latest one; events begin with the first segment.
+        # Without a segment the answer has the latest segment, but events begin with the first.
         position.segment_id = page.segments[0].segment_id
         return (yield from _page(core, run_id, position, 0))
     segment_id = page.segment_id or ""

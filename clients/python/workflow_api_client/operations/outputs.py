@@ -1,4 +1,4 @@
-"""The outputs of a run: the list, single files, folders and the zip."""
+"""Reads the outputs of a run: the list, single files, all files into a folder, and the zip."""
 
 import hashlib
 import itertools
@@ -22,7 +22,7 @@ _BLOCK: Final = 2**20
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a download is: bytes of all files together, and the file that is being fetched."""
+    """Progress of a download: bytes of all files together, and the path of the present file."""
 
     path: str
     done_bytes: int
@@ -38,7 +38,7 @@ def list_outputs(core: Core, run_id: str) -> Steps[list[records.Output]]:
 
 
 def find(core: Core, run_id: str, path: str) -> Steps[records.Output]:
-    """Returns the output with this path, or this id."""
+    """Returns the output with a path or id."""
     found = yield from list_outputs(core, run_id)
     output = next((one for one in found if path in {one.path, one.output_id}), None)
     if output is None:
@@ -49,7 +49,7 @@ def find(core: Core, run_id: str, path: str) -> Steps[records.Output]:
 
 
 def read(core: Core, run_id: str, path: str | records.Output, begin: int = 0, end: int | None = None) -> Steps[bytes]:
-    """Returns the bytes of an output, or those from one offset to another, which no digest covers."""
+    """Returns the bytes of an output, or from one offset to another, without a check by digest."""
     output = path if isinstance(path, records.Output) else (yield from find(core, run_id, path))
     size = output.size_bytes
     end = size if end is None else min(end, size)
@@ -98,10 +98,10 @@ def download_zip(
 ) -> Steps[Path]:
     """Writes the zip of all outputs, once every file in it has the digest that the service lists.
 
-    What an earlier program left of it is completed.
+    A partial zip of an earlier download is completed.
 
     Raises:
-        CorruptDownloadError: a file has another digest, also after the zip was fetched again; nothing is left of it.
+        CorruptDownloadError: a file has another digest, also in a zip fetched anew; the zip is deleted.
     """
     outputs = listed if listed is not None else (yield from list_outputs(core, run_id))
     total = sum(one.size_bytes for one in outputs)
@@ -116,7 +116,7 @@ def download_zip(
                 yield from fetch(core, source, FilePart(part), _reporter(report, path.name, 0, total))
                 problem = yield Work(lambda: _problem(part, outputs))
             except RangeNotSatisfiableError:
-                # What was left is as long as the zip, or longer.
+                # The partial zip is as long as the whole one, or longer.
                 if not resumed:
                     raise
         if problem is None:
@@ -125,15 +125,15 @@ def download_zip(
         yield Work(part.unlink)
         if not resumed:
             raise CorruptDownloadError(f"{path.name}: {problem}")
-        # What was left may have been of other bytes.
+        # The partial zip may have been of other outputs.
         resumed = False
 
 
 def target_in(folder: Path, path: str) -> Path:
-    """Returns where an output lies below a folder.
+    """Returns the path of an output below a folder.
 
     Raises:
-        UnexpectedAnswerError: its path leads out of the folder.
+        UnexpectedAnswerError: the output's path leads out of the folder.
     """
     parts = PurePosixPath(path).parts
     target = folder.joinpath(*parts)
@@ -149,7 +149,7 @@ def _source(run_id: str, output: records.Output) -> Source:
 
 
 def _digest_of(outputs: Sequence[records.Output]) -> str:
-    """Returns a digest that only the zip of these outputs has, short enough for the name of a file."""
+    """Returns a short digest of these outputs, for the name of their zip."""
     listed = "\n".join(f"{one.output_id} {one.path} {one.sha256}" for one in outputs)
     return hashlib.sha256(listed.encode()).hexdigest()[:16]
 
@@ -159,7 +159,7 @@ def _reporter(report: Report, path: str, done: int, total: int) -> Callable[[int
 
 
 def _share(report: Report, large: Sequence[records.Output], done: int, total: int) -> Report:
-    """Returns a report of the zip's bytes as those of the large files that are taken from it."""
+    """Returns a report function that scales the zip's progress to the bytes of the large files in it."""
     ends = list(itertools.accumulate(each.size_bytes for each in large))
 
     def share(zipped: Progress) -> None:
@@ -179,7 +179,7 @@ def _extract(bundle: Path, output: records.Output, target: Path) -> None:
 
 
 def _problem(bundle: Path, outputs: Sequence[records.Output]) -> str | None:
-    """Returns what is wrong with a zip of these outputs; None for nothing."""
+    """Returns the problem of a zip of these outputs, or None."""
     try:
         with zipfile.ZipFile(bundle) as archive:
             if sorted(archive.namelist()) != sorted(one.path for one in outputs):

@@ -1,4 +1,4 @@
-"""Reads of single records and of lists."""
+"""Reads single records and pages of lists, and sends changes."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -19,7 +19,7 @@ def body_of(answer: Answer) -> Any:
     """Returns the JSON of an answer.
 
     Raises:
-        UnexpectedAnswerError: it is no JSON, as that of a sign-in page.
+        UnexpectedAnswerError: the body is no JSON, as from a sign-in page.
     """
     try:
         return answer.json()
@@ -30,13 +30,13 @@ def body_of(answer: Answer) -> Any:
 
 
 def get(core: Core, kind: type[T], route: Route, path: Mapping[str, str] | None = None) -> Steps[T]:
-    """Returns the record that a route answers."""
+    """Returns the record in the answer of a route."""
     answer = yield from core.call(route, path)
     return decode(kind, body_of(answer))
 
 
 def change(core: Core, kind: type[T], route: Route, path: Mapping[str, str], body: Mapping[str, Any]) -> Steps[T]:
-    """Returns what a route answers to a body; members without a value are left out of it."""
+    """Sends a body to a route, without members that are None; returns the record in the answer."""
     given = {name: value for name, value in body.items() if value is not None}
     answer = yield from core.call(route, path, body=given)
     return decode(kind, body_of(answer))
@@ -49,7 +49,7 @@ def run_filters(
     created_after: datetime | None,
     created_before: datetime | None,
 ) -> dict[str, object]:
-    """Returns the filters of a list of runs as its query has them."""
+    """Returns the query parameters of the filters of a list of runs."""
     return {
         "status": status if status is None or isinstance(status, str) else ",".join(status),
         "workflow_id": workflow_id,
@@ -60,13 +60,13 @@ def run_filters(
 
 
 def page_of(core: Core, kind: type[T], route: Route, query: Mapping[str, object], cursor: str | None) -> Steps[T]:
-    """Returns the page of a list that begins at a cursor."""
+    """Returns the page of a list at a cursor."""
     answer = yield from core.call(route, query={"limit": PAGE, **query, "cursor": cursor})
     return decode(kind, body_of(answer))
 
 
 def items(core: Core, kind: type[Any], route: Route, query: Mapping[str, object]) -> Steps[None]:
-    """Emits the items of all pages of a list; each page is read when its first item is asked for."""
+    """Emits the items of all pages of a list; each page is read when its first item is needed."""
     cursor: str | None = None
     while True:
         page = yield from page_of(core, kind, route, query, cursor)

@@ -1,4 +1,4 @@
-"""Server-sent events as they arrive in pieces."""
+"""Incremental parser of server-sent events."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a stream."""
+    """One message of an event stream."""
 
     kind: str
     id: str
@@ -22,7 +22,7 @@ class Message:
 
 
 class Parser:
-    """Turns pieces of a stream into messages; comments are dropped."""
+    """Parser of pieces of a stream into messages; drops comments."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -34,7 +34,7 @@ class Parser:
         """Yields the messages that a piece completes.
 
         Raises:
-            UnexpectedAnswerError: a line has no end.
+            UnexpectedAnswerError: a line is longer than `MAX_LINE_BYTES`.
         """
         *lines, self._rest = _LINE_END.split(self._rest + piece)
         if len(self._rest) > MAX_LINE_BYTES:

@@ -1,4 +1,4 @@
-"""The start of a run, of a workflow by name or id."""
+"""Starts a run of a workflow, which is found by name or id."""
 
 import re
 import uuid
@@ -18,10 +18,10 @@ _LONGEST_PREFIX: Final = 200
 
 
 def find(core: Core, name_or_id: str) -> Steps[records.Workflow]:
-    """Returns the workflow with an id, or the active one with exactly this name.
+    """Returns the workflow with this id, or the active workflow with exactly this name.
 
     Raises:
-        WorkflowNotFoundError: there is none within the key's reach.
+        WorkflowNotFoundError: no workflow within the key's reach has this name or id.
     """
     if _ID.fullmatch(name_or_id):
         return (yield from get(core, records.Workflow, routes.GET_WORKFLOW, {"workflow_id": name_or_id}))
@@ -43,7 +43,7 @@ def find(core: Core, name_or_id: str) -> Steps[records.Workflow]:
 
 
 def find_id(core: Core, name_or_id: str) -> Steps[str]:
-    """Returns the id of a workflow; an id costs no call.
+    """Returns the id of a workflow by name or id; makes no call for an id.
 
     Raises:
         WorkflowNotFoundError: no active workflow within the key's reach has this name.
@@ -54,7 +54,7 @@ def find_id(core: Core, name_or_id: str) -> Steps[str]:
 
 
 def parameters(core: Core, workflow: str) -> Steps[list[records.Parameter]]:
-    """Returns what a run of a workflow, by name or id, takes."""
+    """Returns the parameters of a workflow, by name or id."""
     path = {"workflow_id": (yield from find_id(core, workflow))}
     return (yield from get(core, records.ListParametersResponse, routes.LIST_PARAMETERS, path)).parameters
 
@@ -62,10 +62,10 @@ def parameters(core: Core, workflow: str) -> Steps[list[records.Parameter]]:
 def start(
     core: Core, workflow: str, fields: Mapping[str, Any], *, idempotency_key: str | None = None
 ) -> Steps[records.Run]:
-    """Returns the run that was started. The idempotency key is made once, and kept when the call is sent again.
+    """Starts and returns a run. Retries send one idempotency key, which is made here unless given.
 
     Raises:
-        ValueError: the idempotency key cannot be sent.
+        ValueError: the idempotency key is not valid.
     """
     idempotency_key = uuid.uuid4().hex if idempotency_key is None else idempotency_key
     if not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):

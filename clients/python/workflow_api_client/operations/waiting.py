@@ -1,4 +1,4 @@
-"""Waiting for the end of a run, or for an approval."""
+"""Waits for the end of a run, or for an approval."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from workflow_api_client.decoding import decode
 from workflow_api_client.exchange import Answer, Pause, Steps
 from workflow_api_client.failures import TimedOutError
 from workflow_api_client.generated import records, routes
-from workflow_api_client.operations.pacing import Pace
+from workflow_api_client.operations.pacing import PollPacer
 from workflow_api_client.operations.reading import body_of
 
 TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
@@ -16,12 +16,12 @@ _NOT_MODIFIED: Final = 304
 
 
 def is_done(run: records.RunSummary) -> bool:
-    """Returns whether a run has ended and what it made is there, swept for personal data where its policy says so."""
+    """Returns whether a run has ended and its outputs can be read, redacted where its policy says so."""
     return run.status in TERMINAL and not is_being_swept(run)
 
 
 def is_being_swept(run: records.RunSummary) -> bool:
-    """Returns whether the outputs of an ended run are still to be released."""
+    """Returns whether the outputs of an ended run are still being redacted."""
     manifest = getattr(run, "pii_redaction", None)
     if manifest is None or getattr(run, "data_purged_at", None) is not None:
         return False
@@ -32,12 +32,12 @@ def wait(core: Core, run_id: str, timeout: float | None, *, or_approval: bool = 
     """Returns the run once it is done, or with `or_approval` once it waits for a person.
 
     Raises:
-        TimedOutError: so many seconds passed.
+        TimedOutError: `timeout` seconds passed.
     """
     deadline = None if timeout is None else core.clock.now() + timeout
     watch = RunWatch(core, run_id, deadline)
     try:
-        # What it is now, before anything is waited for: a change that has happened already does not come again.
+        # The first read is not held, because an earlier change would never end the wait.
         run = yield from watch.look(held=False)
         while not (is_done(run) or (or_approval and run.status == "waiting_for_approval")):
             run = yield from watch.look()
@@ -47,27 +47,27 @@ def wait(core: Core, run_id: str, timeout: float | None, *, or_approval: bool = 
 
 
 class RunWatch:
-    """Reads one run repeatedly, by held calls that the service answers at a change.
+    """Repeated reads of one run, by held calls that the service answers at a change.
 
-    `changed`: whether the last read found something new.
+    `changed` is True if the last read found a change.
     """
 
     def __init__(self, core: Core, run_id: str, deadline: float | None = None) -> None:
         self._core = core
         self._run_id = run_id
         self._deadline = deadline
-        self._pace = Pace(core.clock, deadline)
+        self._pace = PollPacer(core.clock, deadline)
         self._last: Answer | None = None
         self._pause = 0.0
         self.changed = False
 
     @property
     def seen(self) -> bool:
-        """Whether there was a look already."""
+        """True once the run was read."""
         return self._last is not None
 
     def look(self, *, held: bool = True) -> Steps[records.Run]:
-        """Returns the run as it is, after a change or a while."""
+        """Reads the run, with `held` after a change or a while; returns it."""
         if self._pause:
             left = None if self._deadline is None else self._deadline - self._core.clock.now()
             yield Pause(self._pause if left is None else max(0.0, min(left, self._pause)))

@@ -1,4 +1,4 @@
-"""A service for the tests of callers: it runs scripts in a time of its own, so that no test waits.
+"""Fake service for tests of callers, whose runs follow scripts on a fake clock, so that no test waits.
 
 api = FakeApi()
 api.workflow("Contract digest", script=[progress("page 1"), complete({"pages": 1})])

@@ -1,4 +1,4 @@
-"""Answers of the fake service, in the forms of the real one."""
+"""HTTP answers of the fake service, in the forms of the real service."""
 
 import hashlib
 import io
@@ -13,13 +13,13 @@ import httpx
 
 from workflow_api_client.generated.errors import STATUSES
 
-# Without the files of the machine.
+# Without the machine's own tables of types.
 _TYPES: Final = mimetypes.MimeTypes()
 _RANGE: Final = re.compile(r"bytes=([0-9]+)-([0-9]*)")
 
 
 class Pieces(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """A body that arrives piece by piece, for both kinds of clients."""
+    """A body that arrives piece by piece, for sync and async clients."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -35,7 +35,7 @@ class Pieces(httpx.SyncByteStream, httpx.AsyncByteStream):
 
 
 class Refused(Exception):  # noqa: N818 # it becomes an answer
-    """A call that is refused."""
+    """Raised to refuse a call."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Refused(Exception):  # noqa: N818 # it becomes an answer
 
 
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> httpx.Response:
-    """Returns JSON."""
+    """Returns an answer with a JSON body."""
     content = json.dumps(value).encode()
     return httpx.Response(status, headers={"Content-Type": "application/json", **(headers or {})}, content=content)
 
@@ -70,7 +70,7 @@ def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None
 def bytes_answer(
     content: bytes, asking: Mapping[str, str], cut: Callable[[Iterator[bytes]], Iterator[bytes]]
 ) -> httpx.Response:
-    """Returns bytes, or the range of them that is asked for."""
+    """Returns an answer with bytes, or with the requested range."""
     tag = f'"{hashlib.sha256(content).hexdigest()}"'
     headers = {"Content-Type": "application/octet-stream", "ETag": tag, "Accept-Ranges": "bytes"}
     status, begin, end = 200, 0, len(content)
@@ -89,7 +89,7 @@ def bytes_answer(
 
 
 def output_record(run_id: str, path: str, content: bytes, created_at: str) -> dict[str, Any]:
-    """Returns an output as lists have it."""
+    """Returns the record of an output, as in lists."""
     step, _, _ = path.rpartition("/")
     return {
         "output_id": f"out_{path}",
@@ -110,7 +110,7 @@ def _media_type(path: str) -> str:
 
 
 def zip_of(outputs: Mapping[str, bytes]) -> bytes:
-    """Returns a zip of files, the same for the same files."""
+    """Returns a zip of files; equal files give equal bytes."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         for path, content in sorted(outputs.items()):

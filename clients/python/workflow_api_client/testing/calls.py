@@ -1,4 +1,4 @@
-"""How the fake service answers each route."""
+"""Answers of the fake service to each route."""
 
 import hashlib
 import itertools
@@ -27,7 +27,7 @@ _LONGEST_PAGE: Final = 100
 
 
 class Call:
-    """One call, and its answer."""
+    """One call of the fake service."""
 
     def __init__(self, state: State, request: FakeRequest) -> None:
         self._state = state
@@ -37,7 +37,7 @@ class Call:
         """Returns the answer.
 
         Raises:
-            Refused: there is a refusal instead.
+            Refused: the call is refused.
         """
         method, path, headers = self._request.method, self._request.path, self._request.headers
         if path == "/health":
@@ -88,7 +88,7 @@ class Call:
     def _start(self, workflow_id: str) -> httpx.Response:
         body, key = self._request.body or {}, self._request.headers.get("idempotency-key", "")
         check_start(key, body)
-        # Empty parameters and labels are as absent ones.
+        # Empty parameters and labels count as absent.
         wanted = json.dumps([workflow_id, {name: value for name, value in body.items() if value}], sort_keys=True)
         if key in self._state.keys:
             bound, run_id = self._state.keys[key]
@@ -179,7 +179,7 @@ class Call:
         if not run.has_ended and not (asked and ended):
             self._hold(lambda: bool(new()) or len(run.segments) > begun)
         if not asked and _latest(run) != segment:
-            # `after_seq` is of the segment before.
+            # `after_seq` belongs to the segment before.
             segment, limit, after = _latest(run), limit if after == 0 else 0, 0
         events = new()[:limit]
         return json_answer(
@@ -252,7 +252,7 @@ class Call:
         return run
 
     def _hold(self, is_new: Callable[[], bool]) -> None:
-        """Lets time pass until there is something new, or as long as the caller asked."""
+        """Moves the clock until `is_new`, at most for the wait that the caller asked for."""
         end = self._state.clock.now() + (int(self._request.query.get("wait_seconds", "0")) if self._state.waits else 0)
         while not is_new() and self._state.clock.now() < end:
             self._step(end)

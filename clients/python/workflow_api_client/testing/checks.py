@@ -1,4 +1,4 @@
-"""Checks of what a start is given and of what a list is asked for, in the words of the service."""
+"""Checks of the fake service on starts and list queries, with the messages of the real service."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _VALUES: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
 
 
 def check_start(key: str | None, body: Any) -> None:
-    """Raises Refused with every problem of the header and the body."""
+    """Raises Refused with every problem of a start's idempotency key and body."""
     problems: dict[str, str] = {}
     if key is None or not _KEY.fullmatch(key):
         problems["Idempotency-Key"] = "must be 1 to 128 printable ASCII characters"
@@ -69,7 +69,7 @@ def _label_problems(labels: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def check_parameters(declared: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> None:
-    """Raises Refused with every parameter that is missing, unknown, or not what its declaration says."""
+    """Raises Refused with every parameter that is missing, unknown or invalid by its declaration."""
     by_name = {str(each["name"]): each for each in declared}
     problems = {name: "is not a parameter of the workflow" for name in given if name not in by_name}
     for name, parameter in by_name.items():
@@ -83,7 +83,7 @@ def check_parameters(declared: Sequence[Mapping[str, Any]], given: Mapping[str, 
 
 
 def page_bounds(query: Mapping[str, str], default: int, most: int) -> int:
-    """Returns the limit of a page; raises Refused where it does not fit."""
+    """Returns the limit of a page; raises Refused for an invalid one."""
     limit = query.get("limit") or str(default)
     if not re.fullmatch(r"[0-9]{1,18}", limit) or not 1 <= int(limit) <= most:
         _refuse("invalid_request", {"limit": f"must be from 1 to {most}"})
@@ -101,7 +101,7 @@ def statuses(query: Mapping[str, str]) -> set[str] | None:
 
 
 def moment(query: Mapping[str, str], name: str) -> datetime | None:
-    """Returns the time of a filter, of UTC where it has no zone; raises Refused where it is none."""
+    """Returns the time of a filter, in UTC if it has no zone; raises Refused for an invalid one."""
     if name not in query:
         return None
     try:
@@ -137,7 +137,7 @@ def _misfit(parameter: Mapping[str, Any], value: Any) -> str | None:
 
 
 def _is(value: Any, kinds: type | tuple[type, ...]) -> bool:
-    # JSON's true is no number.
+    # JSON's true is an int to Python.
     if isinstance(value, bool):
         return kinds is bool
     if isinstance(value, float) and kinds is int:

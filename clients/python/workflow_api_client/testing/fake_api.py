@@ -1,4 +1,4 @@
-"""The fake service: workflows with scripts, and a transport for httpx that answers as the service does."""
+"""The fake service: scripted workflows, and an httpx transport that answers like the real service."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -22,13 +22,13 @@ URL: Final = "http://fake.invalid"
 
 
 class FakeApi:
-    """A service with scripted runs.
+    """Fake service with scripted runs.
 
-    With `waits` it holds answers as `wait_seconds` asks, and with `streams` it sends events as they happen; an older
+    With `waits` the fake holds answers as `wait_seconds` asks, and with `streams` it sends live events; an older
     service does neither.
 
     Attributes:
-        requests: What was received, in order.
+        requests: Received requests, in order.
     """
 
     def __init__(self, *, waits: bool = True, streams: bool = True) -> None:
@@ -38,12 +38,12 @@ class FakeApi:
 
     @property
     def clock(self) -> FakeClock:
-        """The time of the service, and of the clients that it makes."""
+        """Clock of the service and of the clients that it makes."""
         return self._state.clock
 
     @property
     def runs(self) -> Mapping[str, FakeRun]:
-        """The runs by id."""
+        """Runs by id."""
         return self._state.runs
 
     def workflow(
@@ -54,10 +54,10 @@ class FakeApi:
         parameters: Sequence[Mapping[str, Any]] | None = None,
         description: str = "",
     ) -> str:
-        """Adds a workflow whose runs follow a script, by default one that completes at once; returns its id.
+        """Adds a workflow whose runs follow a script, by default to complete at once; returns the workflow's id.
 
-        `parameters` are declarations as the API shows them; a `name` is enough. Starts are checked against them, and
-        may give anything where there are none.
+        `parameters` are declarations as the API shows them; a `name` is enough. Starts are checked against the
+        declarations; without `parameters` a start may give any.
 
         Raises:
             ValueError: a parameter has no name, or a type that the service does not know.
@@ -94,21 +94,21 @@ class FakeApi:
         return workflow_id
 
     def remove_workflow(self, workflow_id: str) -> None:
-        """Takes a workflow out of the key's reach; its runs stay."""
+        """Removes a workflow from the key's reach; its runs stay."""
         del self._state.workflows[workflow_id]
 
     def client(self, **options: Any) -> Client:
-        """Returns a client of this service, in its time."""
+        """Returns a client of this service, on its clock."""
         given: dict[str, Any] = {"key": KEY, "external_id": EXTERNAL_ID, "clock": self.clock, **options}
         return Client(URL, transport=self.transport(), **given)
 
     def async_client(self, **options: Any) -> AsyncClient:
-        """Returns a client for tasks of this service, in its time."""
+        """Returns an async client of this service, on its clock."""
         given: dict[str, Any] = {"key": KEY, "external_id": EXTERNAL_ID, "clock": self.clock, **options}
         return AsyncClient(URL, transport=self.transport(), **given)
 
     def transport(self) -> "FakeTransport":
-        """Returns what httpx sends requests through."""
+        """Returns a transport for httpx that sends requests to this service."""
         return FakeTransport(self)
 
     def refuse(
@@ -121,12 +121,12 @@ class FakeApi:
         times: int = 1,
         status: int | None = None,
     ) -> None:
-        """Makes the next requests be refused, before anything is done.
+        """Refuses the next requests, before any effect.
 
-        A code of a later release needs its `status`.
+        A code that this release does not know needs a `status`.
 
         Raises:
-            ValueError: the service has no such code.
+            ValueError: the code is unknown and has no `status`.
         """
         if code not in STATUSES and status is None:
             raise ValueError(f"The code must be one of: {', '.join(STATUSES)}; {code!r} is none.")
@@ -137,7 +137,7 @@ class FakeApi:
         self._faults += [fault] * times
 
     def break_connection(self, *, sent: bool = True, times: int = 1) -> None:
-        """Makes the next requests end without an answer; those that were sent may have been received."""
+        """Ends the next requests without an answer; with `sent` the service may have received them."""
 
         def fault() -> None:
             raise httpx.ReadError("broken by the script") if sent else httpx.ConnectError("refused by the script")
@@ -145,7 +145,7 @@ class FakeApi:
         self._faults += [fault] * times
 
     def cut(self, after_bytes: int, *, cleanly: bool = False) -> None:
-        """Makes the next download or stream of events break off after so many bytes, or end there as if whole."""
+        """Breaks the next download or event stream off after some bytes; with `cleanly` it ends there as if whole."""
         self._state.cuts.append((after_bytes, cleanly))
 
     def handle(self, request: httpx.Request, content: bytes) -> httpx.Response:
@@ -173,7 +173,7 @@ class FakeApi:
 
 
 class FakeTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Sends requests of both kinds of clients to a fake service."""
+    """Transport of sync and async clients to a fake service."""
 
     def __init__(self, api: FakeApi) -> None:
         self._api = api

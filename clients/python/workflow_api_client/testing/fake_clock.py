@@ -10,10 +10,10 @@ _BEGIN: Final = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
 class FakeClock:
-    """Time in seconds from 0; sleeping takes none of the test's.
+    """Clock in seconds from 0; sleeping advances it without waiting.
 
     Raises:
-        RuntimeError: a day has passed, so the test waits for something that never comes.
+        RuntimeError: a day has passed, so that the test probably waits for an event that never comes.
     """
 
     def __init__(self) -> None:
@@ -24,13 +24,13 @@ class FakeClock:
         return self._now
 
     def sleep(self, seconds: float) -> None:
-        """Moves the time on."""
+        """Advances the clock."""
         self._now += max(0.0, seconds)
         if self._now > LONGEST_SECONDS:
             raise RuntimeError("A day has passed, and what is waited for is not in the script.")
 
     async def sleep_async(self, seconds: float) -> None:
-        """Moves the time on, and lets other tasks go on."""
+        """Advances the clock, and lets other tasks go on."""
         self.sleep(seconds)
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""A run of the fake service: a script, and what has happened of it."""
+"""A run of the fake service: a script, and the state after its elapsed part."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from workflow_api_client.operations.waiting import TERMINAL
 from workflow_api_client.testing.fake_clock import FakeClock
-from workflow_api_client.testing.script import Asked, Completed, Failed, Moment, Said
+from workflow_api_client.testing.script import Completed, Failed, Moment, ReportedProgress, RequestedApproval
 
 RESULT_FILE: Final = "result.json"
 
@@ -24,12 +24,12 @@ _NO_POLICY: Final = {
 
 
 class FakeRun:
-    """One run.
+    """One run of the fake service.
 
     Attributes:
-        given: The body that it was started with.
-        status: Where it stands at the clock's time.
-        outputs: Its files by path, once it has ended.
+        given: Body of the start.
+        status: Status at the clock's time.
+        outputs: Output files by path, once the run has ended.
     """
 
     def __init__(self, run_id: str, workflow: tuple[str, str], given: dict[str, Any], clock: FakeClock) -> None:
@@ -50,13 +50,13 @@ class FakeRun:
         self._plan: list[tuple[float, Moment | str]] = []
 
     def plan(self, script: Sequence[Moment]) -> None:
-        """Lays the script out over the time from now on."""
+        """Schedules the script from now on."""
         due = self._clock.now()
         self._plan.append((due, "begin"))
         for moment in script:
             due += moment.after
             self._plan.append((due, moment))
-            if isinstance(moment, Asked):
+            if isinstance(moment, RequestedApproval):
                 due += moment.decided_after
                 if moment.decision is None:
                     return
@@ -66,17 +66,17 @@ class FakeRun:
 
     @property
     def next_due(self) -> float | None:
-        """When something happens next; None where nothing will."""
+        """Time of the next scheduled change; None without one."""
         return self._plan[0][0] if self._plan else None
 
     @property
     def is_erased(self) -> bool:
-        """Whether its data was erased."""
+        """True once the run's data was erased."""
         return self._purged_at is not None
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended."""
+        """True once the run has ended."""
         return self.status in TERMINAL
 
     def catch_up(self) -> None:
@@ -86,20 +86,20 @@ class FakeRun:
             self._happen(moment)
 
     def cancel(self) -> str:
-        """Ends the run, as a caller asked; returns when it was asked first."""
+        """Cancels the run for a caller; returns the time of the first request."""
         self._cancel_asked_at = self._cancel_asked_at or self._clock.text()
         self._plan.clear()
         self._finish("cancelled")
         return self._cancel_asked_at
 
     def erase(self) -> str:
-        """Removes its data; returns when."""
+        """Removes the run's data; returns the time of the erasure."""
         self._purged_at = self._clock.text()
         self.outputs.clear()
         return self._purged_at
 
     def summary(self) -> dict[str, Any]:
-        """Returns the record that lists have."""
+        """Returns the run's record as in lists."""
         base = f"/api/v1/runs/{self.run_id}"
         links = {name: f"{base}/{name}" for name in ("steps", "events", "approvals", "outputs", "cancel", "data")}
         warnings = list(self._end.warnings) if isinstance(self._end, Completed) else []
@@ -134,7 +134,7 @@ class FakeRun:
         }
 
     def detail(self) -> dict[str, Any]:
-        """Returns the whole record."""
+        """Returns the run's whole record."""
         end = None if self.is_erased else self._end
         completed = end if isinstance(end, Completed) else None
         result = None if completed is None else completed.result
@@ -178,9 +178,9 @@ class FakeRun:
                 self._event("approval.decided", {**self._asked(), "decision": "rejected", "comment": None}, "work")
                 self._end = Failed(0.0, "invariant_blocked", "An approval was rejected.")
                 self._finish("failed")
-            case Said(message=message, data=data, step=step):
+            case ReportedProgress(message=message, data=data, step=step):
                 self._event("step.progress", {"message": message, **data}, step)
-            case Asked(title=title):
+            case RequestedApproval(title=title):
                 approval_id = f"apr_{len(self.segments):026}"
                 self._event("approval.requested", {"approval_id": approval_id, "title": title}, "work")
                 self._park(approval_id, title)

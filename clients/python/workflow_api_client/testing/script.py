@@ -1,4 +1,4 @@
-"""What happens in a run of the fake service."""
+"""Scripts of runs of the fake service, made by `progress`, `approval`, `complete` and `fail`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,19 +13,19 @@ FAILURE_CODES: Final = (
     "wall_clock_limit_reached",
     "orphaned",
 )
-"""Why a run may fail."""
+"""Failure codes of runs."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Something that happens `after` seconds after the one before."""
+    """Event of a script, `after` seconds after the one before."""
 
     after: float
 
 
 @dataclass(frozen=True)
-class Said(Moment):
-    """A step reports progress."""
+class ReportedProgress(Moment):
+    """Event: a step reports progress."""
 
     message: str
     data: Mapping[str, Any]
@@ -33,8 +33,8 @@ class Said(Moment):
 
 
 @dataclass(frozen=True)
-class Asked(Moment):
-    """The run waits for a person, who decides after so many seconds, or never."""
+class RequestedApproval(Moment):
+    """Event: the run waits for a person, who decides after `decided_after` seconds; never without a decision."""
 
     title: str
     decision: Literal["approved", "rejected"] | None
@@ -43,7 +43,7 @@ class Asked(Moment):
 
 @dataclass(frozen=True)
 class Completed(Moment):
-    """The run completes."""
+    """Event: the run completes."""
 
     result: Any
     outputs: Mapping[str, bytes]
@@ -53,7 +53,7 @@ class Completed(Moment):
 
 @dataclass(frozen=True)
 class Failed(Moment):
-    """The run fails."""
+    """Event: the run fails."""
 
     code: str
     message: str
@@ -61,8 +61,8 @@ class Failed(Moment):
 
 
 def progress(message: str, *, step: str = "work", after: float = 1.0, **data: Any) -> Moment:
-    """Returns that a step reports progress."""
-    return Said(after, message, data, step)
+    """Returns the event that a step reports progress."""
+    return ReportedProgress(after, message, data, step)
 
 
 def approval(
@@ -72,8 +72,8 @@ def approval(
     decided_after: float = 60.0,
     after: float = 1.0,
 ) -> Moment:
-    """Returns that the run waits for a person; without a `decision` for as long as the test lasts."""
-    return Asked(after, title, decision, decided_after)
+    """Returns the event that the run waits for a person; without a `decision` the wait never ends."""
+    return RequestedApproval(after, title, decision, decided_after)
 
 
 def complete(
@@ -84,7 +84,7 @@ def complete(
     warnings: tuple[str, ...] = (),
     after: float = 1.0,
 ) -> Moment:
-    """Returns that the run completes with a result, and with files by their path as `step/name`."""
+    """Returns the event that the run completes with a result, and with output files by path, as `step/name`."""
     files = {
         path: content.encode() if isinstance(content, str) else content for path, content in (outputs or {}).items()
     }
@@ -92,7 +92,7 @@ def complete(
 
 
 def fail(message: str, *, code: str = "node_failed", after: float = 1.0) -> Moment:
-    """Returns that the run fails.
+    """Returns the event that the run fails.
 
     Raises:
         ValueError: no run fails with this code.

@@ -1,4 +1,4 @@
-"""What the fake service knows, and the requests that it received."""
+"""State of the fake service, and its received requests."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ class FakeRequest:
 
 @dataclass
 class State:
-    """What the fake service knows."""
+    """State of the fake service: clock, workflows with scripts, and runs."""
 
     waits: bool
     streams: bool
@@ -38,6 +38,6 @@ class State:
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def catch_up(self) -> None:
-        """Applies what is due in every script."""
+        """Applies the due events of every run's script."""
         for run in self.runs.values():
             run.catch_up()

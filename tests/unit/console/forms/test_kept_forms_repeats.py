@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from console.forms import kept_forms
-from console.forms.kept_forms import Repeats, form_key
+from console.forms.kept_forms import FormRepeats, form_key
 from console.visit import PageResult, Redirect, View
 from contract.refusals import Refusal
 
@@ -35,7 +35,7 @@ def together(handler: Handler, times: int = 2) -> list[PageResult | BaseExceptio
     """Sends a form several times before the first is answered."""
 
     async def send() -> list[PageResult | BaseException]:
-        forms = Repeats()
+        forms = FormRepeats()
         sent = [asyncio.create_task(forms.once(KEY, handler)) for _ in range(times)]
         await asyncio.sleep(0)
         handler.go.set()
@@ -47,7 +47,7 @@ def together(handler: Handler, times: int = 2) -> list[PageResult | BaseExceptio
 def one_after_the_other(handler: Handler, between: Callable[[], Awaitable[None]]) -> list[PageResult]:
     async def send() -> list[PageResult]:
         handler.go.set()
-        forms = Repeats()
+        forms = FormRepeats()
         first = await forms.once(KEY, handler)
         await between()
         return [first, await forms.once(KEY, handler)]

@@ -5,7 +5,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from console.run import counts
+from console.run import bounds
 from console.run.events import PAGE
 from console.visit import ADMINISTRATORS, Redirect, View
 from contract.refusals import Refusal
@@ -86,9 +86,9 @@ def test_many_approvals_and_decisions_of_a_run_are_on_several_pages() -> None:
     )
     page = sent_html(answered(backend, "GET", ONE, HERE))
     assert len(page.encode()) < 100_000
-    assert page.count('<article class="approval"') == counts.APPROVALS
-    assert f'<a href="/runs/run_1?approvals={counts.APPROVALS}#approvals" rel="next">' in page
-    assert f"1 to {counts.DECISIONS} of 300" in page
+    assert page.count('<article class="approval"') == bounds.APPROVALS
+    assert f'<a href="/runs/run_1?approvals={bounds.APPROVALS}#approvals" rel="next">' in page
+    assert f"1 to {bounds.DECISIONS} of 300" in page
     last = html(answered(backend, "GET", ONE, HERE, query={"decisions": "295", "approvals": "98"}))
     assert "296 to 300 of 300" in last
     assert 'id="apr_00000000000000000000000099"' in last

@@ -16,11 +16,11 @@ def test_checks_refuse_with_codes_of_the_contract() -> None:
 
 
 def test_only_checks_of_a_key_come_after_the_first_order() -> None:
-    assert [check.passes.__name__ for check in CHECKS if check.order == 0] == [
-        "body_is_bounded",
-        "is_no_preflight",
-        "path_and_method_exist",
-        "body_is_json",
+    assert [check.run.__name__ for check in CHECKS if check.order == 0] == [
+        "bound_body",
+        "answer_preflight",
+        "match_route",
+        "parse_body",
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from contract.refusals import Refusal
 from edge.admission import parsing
-from edge.admission.parsing import Parsing, ParsingLine
+from edge.admission.parsing import BodyParser, ParsingQueue
 from tests.support.poll import until
 
 
@@ -34,9 +34,9 @@ def parser(monkeypatch: pytest.MonkeyPatch) -> Iterator[Parser]:
     parser.go_on.set()
 
 
-def in_line(most_waiting: int, use: Callable[[ParsingLine], Any]) -> Any:
+def in_line(most_waiting: int, use: Callable[[ParsingQueue], Any]) -> Any:
     async def attempt() -> Any:
-        line = ParsingLine(most_waiting, "line")
+        line = ParsingQueue(most_waiting, "line")
         try:
             async with asyncio.timeout(60):
                 return await use(line)
@@ -54,7 +54,7 @@ async def begun(*calls: Any) -> list[asyncio.Task[Any]]:
 
 
 def test_owners_have_their_bodies_parsed_in_turn(parser: Parser) -> None:
-    async def use(line: ParsingLine) -> None:
+    async def use(line: ParsingQueue) -> None:
         tasks = await begun(*(line.parse(name[:1], name.encode()) for name in ("a1", "a2", "a3", "b1", "c1")))
         parser.go_on.set()
         await asyncio.gather(*tasks)
@@ -64,7 +64,7 @@ def test_owners_have_their_bodies_parsed_in_turn(parser: Parser) -> None:
 
 
 def test_beyond_so_many_bodies_the_owner_of_the_most_is_refused(parser: Parser) -> None:
-    async def use(line: ParsingLine) -> list[Any]:
+    async def use(line: ParsingQueue) -> list[Any]:
         names = ("a1", "a2", "a3", "a4", "b1", "b2")
         tasks = await begun(*(line.parse(name[:1], name.encode()) for name in names))
         parser.go_on.set()
@@ -78,7 +78,7 @@ def test_beyond_so_many_bodies_the_owner_of_the_most_is_refused(parser: Parser) 
 
 
 def test_a_turn_that_is_given_up_goes_to_the_next(parser: Parser) -> None:
-    async def use(line: ParsingLine) -> Any:
+    async def use(line: ParsingQueue) -> Any:
         under_way, waiting, last = await begun(line.parse("a", b"1"), line.parse("b", b"2"), line.parse("c", b"3"))
         waiting.cancel()
         under_way.cancel()
@@ -90,7 +90,7 @@ def test_a_turn_that_is_given_up_goes_to_the_next(parser: Parser) -> None:
 
 
 def test_a_body_that_is_malformed_leaves_the_turn_to_the_next() -> None:
-    async def use(line: ParsingLine) -> tuple[Any, Any]:
+    async def use(line: ParsingQueue) -> tuple[Any, Any]:
         return await asyncio.gather(line.parse("a", b"{"), line.parse("b", b"[]"), return_exceptions=True)
 
     refused, parsed = in_line(8, use)
@@ -99,7 +99,7 @@ def test_a_body_that_is_malformed_leaves_the_turn_to_the_next() -> None:
 
 def test_others_do_not_stand_before_callers_with_a_key(parser: Parser) -> None:
     async def attempt() -> Any:
-        both = Parsing()
+        both = BodyParser()
         try:
             without_key = await begun(*(both.parse("", "192.0.2.1", b"%d" % number) for number in range(9)))
             # The parser waits in the one line.
