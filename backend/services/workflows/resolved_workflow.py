@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from backend.common.caches import RevisionedCache
 from backend.common.deployment_terms import NO_CAPABILITIES, Capabilities
 from backend.common.errors import ApiError
 from backend.common.json_text import JsonMapping
+from backend.common.states import DeadlineAction
 from backend.services.workflows import sql
 from backend.services.workflows.manifests.names import DEFAULT_ENVIRONMENT
 from backend.services.workflows.parameters import judged_quickly
@@ -24,12 +25,26 @@ AGENT: Final = "agent"
 APPROVAL: Final = "approval"
 
 
+class ApprovalTerms(NamedTuple):
+    """End of an approval and who may bring it about.
+
+    Hours count from the request, and are None without a deadline or a reminder. `approvers` has roles and people, and is
+    None where everybody may decide whose role allows it; `form_schema` is None without a form.
+    """
+
+    deadline_hours: float | None
+    on_deadline: str
+    remind_hours: float | None
+    approvers: Definition | None
+    form_schema: Definition | None
+
+
 @dataclass(frozen=True, slots=True)
 class ResolvedStep:
     """A step of kind `agent` or `approval`, with its names resolved.
 
     `agent` is the definition of the agent, None if `agent_name` names none. `connectors` maps names to definitions.
-    `title` and `instructions` are those of an approval; `retry` is None for a step without retries, and
+    `title`, `instructions` and `approval` are those of an approval; `retry` is None for a step without retries, and
     `timeout_seconds` for one with the time of its environment. `outputs` says whether its files are promoted.
     """
 
@@ -48,6 +63,7 @@ class ResolvedStep:
     retry: Definition | None = None
     timeout_seconds: int | None = None
     outputs: bool = True
+    approval: ApprovalTerms | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,4 +280,25 @@ def _step(step: Definition, resources: Resources) -> ResolvedStep:
         retry=step.get("retry"),
         timeout_seconds=step.get("timeout_seconds"),
         outputs=step.get("outputs", True),
+        approval=_approval_terms(approval) if approval else None,
     )
+
+
+def _approval_terms(approval: Definition) -> ApprovalTerms:
+    # Versions stored by an earlier release have none of these.
+    return ApprovalTerms(
+        deadline_hours=approval.get("deadline_hours"),
+        on_deadline=approval.get("on_deadline") or DeadlineAction.REJECT,
+        remind_hours=approval.get("remind_hours"),
+        approvers=approval.get("approvers"),
+        form_schema=_form_schema(approval["form"]) if approval.get("form") else None,
+    )
+
+
+def _form_schema(form: Definition) -> Definition:
+    """Returns the JSON Schema of a form, which allows no values beside its own."""
+    properties = {
+        name: {rule: bound for rule, bound in value.items() if bound is not None}
+        for name, value in form["properties"].items()
+    }
+    return {**form, "properties": properties, "additionalProperties": False}
