@@ -81,8 +81,8 @@ def expire(tx: Tx, approval_id: str, at: int) -> bool:
 def remind(tx: Tx, approval_id: str, at: int) -> bool:
     """Records the reminder of a pending approval, once; returns False where none is due, or it must wait.
 
-    It waits while the next segment of its run is queued, which takes no events. The event of a parked run gets a segment
-    of its own.
+    It waits while the next segment of its run is queued, which takes no events. The event of a parked run gets a
+    segment of its own.
     """
     row = approvals_sql.find(tx, approval_id)
     if row is None or row.state != ApprovalState.PENDING or row.remind_at is None or at < row.remind_at:

@@ -28,8 +28,8 @@ APPROVAL: Final = "approval"
 class ApprovalTerms(NamedTuple):
     """End of an approval and who may bring it about.
 
-    Hours count from the request, and are None without a deadline or a reminder. `approvers` has roles and people, and is
-    None where everybody may decide whose role allows it; `form_schema` is None without a form.
+    Hours count from the request, and are None without a deadline or a reminder. `approvers` has roles and people, and
+    is None where everybody may decide whose role allows it; `form_schema` is None without a form.
     """
 
     deadline_hours: float | None

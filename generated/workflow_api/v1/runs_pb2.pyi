@@ -2184,7 +2184,7 @@ class PendingApproval(_message.Message):
     REMINDED_AT_FIELD_NUMBER: _builtins.int
     APPROVERS_FIELD_NUMBER: _builtins.int
     FORM_SCHEMA_FIELD_NUMBER: _builtins.int
-    MAY_DECIDE_FIELD_NUMBER: _builtins.int
+    EXCLUDED_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     workflow_name: _builtins.str
@@ -2207,8 +2207,8 @@ class PendingApproval(_message.Message):
     """How its deadline ends it."""
     form_schema: _builtins.str
     """JSON Schema of the values that a person fills in to approve it; absent where there are none."""
-    may_decide: _builtins.bool
-    """Whether the caller may decide it."""
+    excluded: _builtins.bool
+    """Whether the caller is none of the approvers, so that a decision of theirs is refused."""
     @_builtins.property
     def approval(self) -> Global___Approval:
         """The approval."""
@@ -2253,11 +2253,11 @@ class PendingApproval(_message.Message):
         reminded_at: _timestamp_pb2.Timestamp | None = ...,
         approvers: Global___Approvers | None = ...,
         form_schema: _builtins.str | None = ...,
-        may_decide: _builtins.bool = ...,
+        excluded: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "reminded_at", b"reminded_at", "started_by", b"started_by", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "labels", b"labels", "may_decide", b"may_decide", "on_deadline", b"on_deadline", "reminded_at", b"reminded_at", "run_id", b"run_id", "started_by", b"started_by", "triggered_by", b"triggered_by", "version", b"version", "waiting", b"waiting", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "excluded", b"excluded", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "labels", b"labels", "on_deadline", b"on_deadline", "reminded_at", b"reminded_at", "run_id", b"run_id", "started_by", b"started_by", "triggered_by", b"triggered_by", "version", b"version", "waiting", b"waiting", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__approvers: _TypeAlias = _typing.Literal["approvers"]  # noqa: Y015
     _WhichOneofArgType__approvers: _TypeAlias = _typing.Literal["_approvers", b"_approvers"]  # noqa: Y015
