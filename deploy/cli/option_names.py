@@ -51,7 +51,7 @@ USER_OPTIONS: Final = {
     "decides_for": "--workflow",
     "decides_for.workflow_ids": "--workflow",
 }
-APPROVAL_OPTIONS: Final = {"approval_id": "APPROVAL_ID", "comment": "--comment", "form": "--form"}
+APPROVAL_OPTIONS: Final = {"approval_id": "APPROVAL_ID", "comment": "--comment"}
 NAMED_OPTIONS: Final = {"workflow": "WORKFLOW", "name": "NAME", "resource": "NAME", "version": "--version", "q": "--q"}
 """Of commands whose argument names what they show or change."""
 LIST_OPTIONS: Final = {
