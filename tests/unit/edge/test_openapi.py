@@ -61,6 +61,8 @@ EVENT_DATA: dict[str, dict[str, Any]] = {
     "step.failed": {"code": "node_failed", "type": "ValueError", "message": "no", "attempt": 1, "retry_at": None},
     "step.skipped": {"reason": "It needs step 'extra', which is failed."},
     "approval.requested": {"approval_id": "apr_1", "title": "Check"},
+    "approval.reminded": {"approval_id": "apr_1", "deadline_at": None},
+    "approval.expired": {"approval_id": "apr_1", "on_deadline": "reject"},
     "approval.decided": {"approval_id": "apr_1", "decision": "approved", "comment": None},
     "output.promoted": {"output_id": "out_1", "path": "main/a.txt", "size_bytes": 1},
     "redaction.started": {"stage": "inputs"},

@@ -11,7 +11,7 @@ from backend.services.workflows.manifests.records import LONG_TEXT, Field, ListO
 from backend.services.workflows.manifests.shapes import Number, OneOf, Text, Whole
 from contract.roles import DECIDING_ROLES
 
-_LONGEST_HOURS: Final = 24 * 90
+_HOURS: Final = Number(0.001, 24 * 90)
 _LONGEST_NAME: Final = 64
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LARGEST: Final = 2**53 - 1
@@ -105,7 +105,7 @@ APPROVAL: Final = Record(
         "title": Field(Text(200), required=True, about="What is asked, in a few words.", example="Publish the report?"),
         "instructions": Field(LONG_TEXT, about="What to look at before deciding.", example="Compare the totals."),
         "deadline_hours": Field(
-            Number(0.01, _LONGEST_HOURS),
+            _HOURS,
             about="Time from the request until it expires; without it, it waits without an end.",
             example=48.0,
         ),
@@ -116,7 +116,7 @@ APPROVAL: Final = Record(
             example="fail",
         ),
         "remind_hours": Field(
-            Number(0.01, _LONGEST_HOURS),
+            _HOURS,
             about="Time from the request until people are reminded, once; less than `deadline_hours`.",
             example=24.0,
         ),
