@@ -1,6 +1,5 @@
 """`workflow-api approvals`: pending approvals, what they are about, and their decisions."""
 
-import json
 import time
 from functools import partial
 from typing import Annotated, Final
@@ -191,5 +190,5 @@ APPROVAL_DETAILS: Final = (
     TableColumn("on_deadline", lambda record: record["on_deadline"] if record["deadline_at"] else None),
     TableColumn("reminded_at", "reminded_at", Form.TIME),
     TableColumn("approvers", approvers_text),
-    TableColumn("form", lambda record: json.dumps(record["form_schema"]) if record["form_schema"] else None),
+    TableColumn("form", lambda record: record["form_schema"] and record["form_schema"].text),
 )

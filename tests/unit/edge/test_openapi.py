@@ -61,8 +61,6 @@ EVENT_DATA: dict[str, dict[str, Any]] = {
     "step.failed": {"code": "node_failed", "type": "ValueError", "message": "no", "attempt": 1, "retry_at": None},
     "step.skipped": {"reason": "It needs step 'extra', which is failed."},
     "approval.requested": {"approval_id": "apr_1", "title": "Check"},
-    "approval.reminded": {"approval_id": "apr_1", "deadline_at": None},
-    "approval.expired": {"approval_id": "apr_1", "on_deadline": "reject"},
     "approval.decided": {"approval_id": "apr_1", "decision": "approved", "comment": None},
     "output.promoted": {"output_id": "out_1", "path": "main/a.txt", "size_bytes": 1},
     "redaction.started": {"stage": "inputs"},
@@ -71,6 +69,8 @@ EVENT_DATA: dict[str, dict[str, Any]] = {
     "publish.completed": {"knowledge_graph": "contracts", "graph": "urn:run", "triples": 3},
     "warning": {"message": "late", "knowledge_graph": "contracts", "attempt": 1, "dropped": 3, "exact": True},
     "step.reused": {"run_id": "run_1", "outputs": 2},
+    "approval.reminded": {"approval_id": "apr_1", "deadline_at": None},
+    "approval.expired": {"approval_id": "apr_1", "on_deadline": "reject"},
 }
 WITHOUT_KEY = {"method_not_allowed", "invalid_request", "payload_too_large", "internal"}
 

@@ -433,6 +433,7 @@ def test_an_approval_is_shown_with_its_end_and_who_may_decide_it(backend: FakeBa
     pending = runs_pb2.PendingApproval(
         approval=runs_pb2.Approval(approval_id="apr_1", step="review", title="Close?"),
         run_id="run_1",
+        waiting=Duration(seconds=5),
         deadline_at=to_timestamp(1_790_000_000_000),
         on_deadline=runs_pb2.DEADLINE_ACTION_FAIL,
         approvers=runs_pb2.Approvers(roles=["approver"], people=["kim"]),
@@ -446,7 +447,7 @@ def test_an_approval_is_shown_with_its_end_and_who_may_decide_it(backend: FakeBa
     fields = dict(line.split(maxsplit=1) for line in shown.splitlines() if line.strip())
     assert fields["deadline_at"].startswith("2026-09-21")
     assert (fields["on_deadline"], fields["approvers"]) == ("fail", "role approver, kim")
-    assert fields["form"] == '{"type": "object"}'
+    assert fields["form"] == '{"type":"object"}'
 
 
 @pytest.mark.parametrize(("verb", "approve"), [("approve", True), ("reject", False)])
