@@ -88,12 +88,17 @@ def _bounds(value: Mapping[str, object], *, required: bool) -> str:
         parts.append("a whole number" if value["type"] == "integer" else "a number")
     for name, words in (("minimum", "at least {}"), ("maximum", "at most {}")):
         if (bound := value.get(name)) is not None:
-            parts.append(words.format(f"{bound:,}"))
+            parts.append(words.format(_number_text(bound)))
     for name, words in (("minLength", "at least {} characters"), ("maxLength", "at most {} characters")):
         if bound := value.get(name):
             parts.append(words.format(f"{bound:,}"))
     text = ", ".join(parts) or "Required"
     return text[0].upper() + text[1:]
+
+
+def _number_text(bound: object) -> str:
+    """Returns a bound as people write it: `0`, not `0.0`."""
+    return f"{int(bound):,}" if isinstance(bound, float) and bound.is_integer() else f"{bound:,}"
 
 
 def form_values(schema: str, texts: Mapping[str, str]) -> str:

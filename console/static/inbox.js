@@ -27,7 +27,7 @@ function step(by) {
 
 function decide(decision) {
   const button = document.querySelector(`#decide button[value="${decision}"]`);
-  if (!button) return;
+  if (!button || button.disabled) return;
   // Rejecting has a question of its own.
   const { about } = document.getElementById("decide").dataset;
   if (decision === "reject" || window.confirm(`Approve ${about}?`)) button.click();

@@ -12,7 +12,7 @@ SCHEMA = json.dumps(
             "note": {"type": "string", "title": "Note for finance", "description": "Goes into the ledger."},
             "code": {"type": "string", "minLength": 2, "maxLength": 8},
             "amount": {"type": "integer", "minimum": 1, "maximum": 1_000},
-            "rate": {"type": "number"},
+            "rate": {"type": "number", "minimum": 0.0, "maximum": 0.5},
             "paid": {"type": "boolean"},
             "currency": {"type": "string", "enum": ["EUR", "USD"]},
         },
@@ -28,7 +28,7 @@ def test_each_value_is_a_field_of_its_type_with_its_bounds_in_words() -> None:
         "note": ("Note for finance", "area", "Goes into the ledger. Optional."),
         "code": ("code", "text", "Optional, at least 2 characters, at most 8 characters."),
         "amount": ("amount", "text", "A whole number, at least 1, at most 1,000."),
-        "rate": ("rate", "text", "Optional, a number."),
+        "rate": ("rate", "text", "Optional, a number, at least 0, at most 0.5."),
         "paid": ("paid", "select", "Optional."),
         "currency": ("currency", "select", "Optional."),
     }
