@@ -134,6 +134,10 @@ APPROVAL: Final = Record(
 )
 
 
+LATER_FIELDS: Final = ("deadline_hours", "on_deadline", "remind_hours", "approvers", "form")
+"""Fields that definitions of earlier releases lack, and that a definition has only where they are not the defaults."""
+
+
 def approval_problems(approval: JsonMapping) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yields the problems between the fields of an approval, each as path and reason."""
     deadline, reminder = approval.get("deadline_hours"), approval.get("remind_hours")

@@ -8,6 +8,7 @@ from backend.common.errors import ApiError
 from backend.common.json_text import JsonObject, canonical
 from backend.resources.environments.lock import Lock
 from backend.resources.schemas.content_checks import ContentChecks
+from backend.services.workflows.manifests.approvals import APPROVAL, LATER_FIELDS
 from backend.services.workflows.manifests.attachments import Attachments
 from backend.services.workflows.manifests.kinds import DOCUMENT, LARGEST_DEFINITION_BYTES
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem, with_value
@@ -194,6 +195,10 @@ def _leave_out_later_fields(kind: str, value: JsonObject) -> None:
     for step in value.get("steps", ()) if kind == "Workflow" else ():
         if step.get("outputs") is True:
             del step["outputs"]
+        approval = step.get("approval") or {}
+        for name in LATER_FIELDS:
+            if name in approval and approval[name] == APPROVAL.fields[name].default:
+                del approval[name]
 
 
 def _repeated(documents: Iterable[_Document]) -> Iterator[tuple[str, str]]:
