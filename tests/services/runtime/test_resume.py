@@ -210,6 +210,36 @@ def test_approvals_already_given_are_reused_where_what_they_rest_on_is(world: Ru
     assert why(again)["review"] == "It needs step 'roll', which is executed."
 
 
+FORM: Final = {"properties": {"note": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("ends", "reason"),
+    [
+        ({"deadline_hours": 2, "on_deadline": "fail", "remind_hours": 1}, None),
+        ({"approvers": {"people": ["kim"]}}, "Its definition has changed."),
+        ({"form": {"properties": {"other": {"type": "string"}}}}, "Its definition has changed."),
+    ],
+)
+def test_a_decision_is_reused_unless_other_people_or_values_are_asked_for(
+    world: RuntimeWorld, ends: dict[str, Any], reason: str | None
+) -> None:
+    def steps(**approval: Any) -> list[dict[str, Any]]:
+        return [
+            {"step": "review", "approval": {"title": "Well?", "form": FORM, **approval}},
+            agent_step("last", "fail", "review"),
+        ]
+
+    flow(world, "Bounded", steps=steps(deadline_hours=48))
+    ended = world.started("Bounded")
+    world.until_status(ended, "waiting_for_approval")
+    world.decide(world.approvals(ended)["review"], approve=True, form='{"note": "x"}')
+    assert world.until_ended(ended).status == "failed"
+    flow(world, "Bounded", steps=steps(**ends))
+    answer = resume(world, ended, dry_run=True)
+    assert why(answer).get("review") == reason
+
+
 def test_erasing_either_run_takes_nothing_from_the_other(world: RuntimeWorld) -> None:
     flow(world, "Apart")
     ended = failed(world, "Apart")
