@@ -3,12 +3,18 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from console.rendering import formatting
+from console.rendering import formatting, times
 from console.rendering.text import beginning, html_bytes, short
 from console.visit import UserServices
 from contract.refusals import Refusal
+from contract.times import milliseconds_of
 from workflow_api.v1.reviews_pb2 import ReviewFile, ReviewMaterial, ReviewStep, ReviewTable
-from workflow_api.v1.runs_pb2 import DecideApprovalRequest, DecideApprovalResponse
+from workflow_api.v1.runs_pb2 import (
+    DEADLINE_ACTION_FAIL,
+    DecideApprovalRequest,
+    DecideApprovalResponse,
+    PendingApproval,
+)
 
 DECISIONS: Final = {"approve": True, "reject": False}
 """Values of the decision field of a form, and whether each approves."""
@@ -18,14 +24,15 @@ _CELL_CHARS: Final = 300
 
 
 async def decide(
-    services: UserServices, approval_id: str, decision: str, comment: str
+    services: UserServices, approval_id: str, decision: str, comment: str, form: str | None = None
 ) -> DecideApprovalResponse | None:
-    """Records one of `DECISIONS`; returns None where the approval is no longer pending.
+    """Records one of `DECISIONS`, with the values of a form as JSON; returns None where it is not pending any more.
 
     Raises:
         Refusal: as `UserServices.call`, for any other reason.
     """
-    request = DecideApprovalRequest(approval_id=approval_id, approve=DECISIONS[decision], comment=comment or None)
+    approve = DECISIONS[decision]
+    request = DecideApprovalRequest(approval_id=approval_id, approve=approve, comment=comment or None, form=form)
     try:
         decided: DecideApprovalResponse = await services.call("RunsService/DecideApproval", request)
     except Refusal as refusal:
@@ -33,6 +40,33 @@ async def decide(
             return None
         raise
     return decided
+
+
+class Deadline(NamedTuple):
+    """The end of an approval that waits: how long until then, in words, and whether that is soon."""
+
+    left: str
+    kind: str
+    rejects: bool
+
+
+def deadline_of(pending: PendingApproval) -> Deadline | None:
+    """Returns when an approval expires, counted by the clock of the service; None for never."""
+    if not pending.HasField("deadline_at"):
+        return None
+    now = milliseconds_of(pending.approval.requested_at) + milliseconds_of(pending.waiting)
+    left = milliseconds_of(pending.deadline_at) - now
+    words = f"due in {formatting.duration(left)}" if left > 0 else "expires now"
+    kind = "bad" if left < times.HOUR_MS else "warn" if left < times.DAY_MS else ""
+    return Deadline(words, kind, pending.on_deadline != DEADLINE_ACTION_FAIL)
+
+
+def deciders_text(pending: PendingApproval) -> str:
+    """Returns who alone may decide an approval, in words; empty where everybody may whose role allows it."""
+    if not pending.HasField("approvers"):
+        return ""
+    roles = [f"everybody with the role {role}" for role in pending.approvers.roles]
+    return ", ".join([*roles, *pending.approvers.people])
 
 
 class MaterialPart(NamedTuple):

@@ -141,7 +141,7 @@ def _words(words: list[Any]) -> str:
         return f"number, {words[0]:g}-{words[-1]:g} in steps of {round(words[1] - words[0], 6):g}"
     if len(words) > _MOST_WORDS:
         return f"one of {len(words)} words, as `{words[0]}`"
-    return f"{', '.join(f'`{word}`' for word in words[:-1])} or `{words[-1]}`"
+    return " or ".join(filter(None, (", ".join(f"`{word}`" for word in words[:-1]), f"`{words[-1]}`")))
 
 
 def _list(schema: Mapping[str, Any]) -> str:

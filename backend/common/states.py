@@ -99,15 +99,33 @@ class ApprovalState(StrEnum):
     PENDING = "pending"
     APPROVED = "approved"
     REJECTED = "rejected"
+    EXPIRED = "expired"
+    """Its deadline passed, and ends the run without a decision."""
     WITHDRAWN = "withdrawn"
     """The run was closed before anybody decided."""
 
 
 APPROVAL_TRANSITIONS: Final[Mapping[ApprovalState, tuple[ApprovalState, ...]]] = {
-    ApprovalState.PENDING: (ApprovalState.APPROVED, ApprovalState.REJECTED, ApprovalState.WITHDRAWN),
+    ApprovalState.PENDING: (
+        ApprovalState.APPROVED,
+        ApprovalState.REJECTED,
+        ApprovalState.EXPIRED,
+        ApprovalState.WITHDRAWN,
+    ),
     ApprovalState.APPROVED: (),
     ApprovalState.REJECTED: (),
+    ApprovalState.EXPIRED: (),
     ApprovalState.WITHDRAWN: (),
 }
 
 APPROVAL_DECIDED: Final = (ApprovalState.APPROVED, ApprovalState.REJECTED)
+
+APPROVAL_SETTLED: Final = (*APPROVAL_DECIDED, ApprovalState.EXPIRED)
+"""States from which the next segment of the run continues."""
+
+
+class DeadlineAction(StrEnum):
+    """Effect of a deadline that passes, as manifests, tables and events spell it; none approves."""
+
+    REJECT = "reject"
+    FAIL = "fail"

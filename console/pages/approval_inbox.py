@@ -7,9 +7,9 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from console.addresses import approval_address, inbox_address
-from console.approvals import DECISIONS, PartLimits, decide, page_of, parts_of
+from console.approvals import DECISIONS, PartLimits, deadline_of, decide, deciders_text, page_of, parts_of
 from console.http.static_files import MOST_COUNTED
-from console.pages.approvals import MAX_COMMENT_CHARS, waiting_text
+from console.pages.approvals import MAX_COMMENT_CHARS, fields_of, waiting_text
 from console.paging import all_items
 from console.rendering import formatting
 from console.rendering.text import short
@@ -84,6 +84,10 @@ async def decide_several(visit: Visit) -> PageResult:
     pending = await all_items(visit.services, "RunsService/ListPendingApprovals", request)
     # A form decides only approvals that wait at its gate.
     waiting = [each for each in pending if each.approval.approval_id in chosen]
+    alone = [each for each in waiting if each.excluded or (DECISIONS[decision] and each.HasField("form_schema"))]
+    if alone:
+        told = "Nothing was changed: an approval with a form, or with other approvers, is decided on its own page."
+        return Redirect(inbox_address(gate, alone[0].approval.approval_id), told)
     if not visit.sent("sure"):
         context = {
             "items": [(each, waiting_text(each)) for each in waiting],
@@ -131,6 +135,7 @@ async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
     while True:
         listed, counted = await asyncio.gather(_pending(visit, gate, visit.query.get("cursor", "")), _count(visit))
         ids = [each.approval.approval_id for each in listed.items]
+        marks = [(_urgency(each), each.HasField("reminded_at")) for each in listed.items]
         # The approval that the page shows: the one named by its address, else the oldest.
         chosen = at or (ids[0] if ids else "")
         if chosen != shown:
@@ -138,7 +143,8 @@ async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
         if not prepared:
             review = await _review(visit, shown)
             prepared = review is None or not review.preparing
-        now = sha256(repr((ids, counted.total, shown, prepared)).encode()).digest()
+        state = (ids, marks, counted.total, shown, prepared)
+        now = sha256(repr(state).encode()).digest()
         if seen is not None and now != seen:
             yield "refresh", "changed"
         seen = now
@@ -148,7 +154,11 @@ async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
 def _request(gate: str, size: int, cursor: str) -> ListPendingApprovalsRequest:
     step, _, workflow_id = gate.rpartition("@")
     return ListPendingApprovalsRequest(
-        page_size=size, page_token=cursor, step=step if gate else None, workflow_id=workflow_id if gate else None
+        page_size=size,
+        page_token=cursor,
+        step=step if gate else None,
+        workflow_id=workflow_id if gate else None,
+        by_deadline=True,
     )
 
 
@@ -207,6 +217,9 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
         "about": _about(pending),
         "review": review,
         "waiting": waiting_text(pending),
+        "deadline": deadline_of(pending),
+        "deciders": deciders_text(pending),
+        "fields": fields_of(pending),
         "parts": parts,
         "address": approval_address(approval_id),
         "cut": following is not None or any(each.following is not None for each in parts),
@@ -226,9 +239,17 @@ def _item(pending: PendingApproval, to: str, at: str) -> Mapping[str, Any]:
         "pending": pending,
         "about": short(about, _MOST_ABOUT_CHARS),
         "waiting": waiting_text(pending),
+        "deadline": deadline_of(pending),
+        "reminded": pending.HasField("reminded_at"),
         "to": to,
         "current": pending.approval.approval_id == at,
     }
+
+
+def _urgency(pending: PendingApproval) -> str:
+    """Returns the kind of the badge of a deadline, which changes twice at most."""
+    deadline = deadline_of(pending)
+    return "" if deadline is None else deadline.kind
 
 
 def _gate_label(gate: PendingGate) -> str:

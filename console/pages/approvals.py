@@ -7,8 +7,10 @@ from typing import Final
 from urllib.parse import urlencode
 
 from console.addresses import APPROVALS, approval_address, inbox_address, run_address
-from console.approvals import DECISIONS, PartLimits, excerpt, page_of, parts_of
+from console.approvals import DECISIONS, PartLimits, deadline_of, deciders_text, excerpt, page_of, parts_of
 from console.approvals import decide as record
+from console.forms.decision_form import FormField, form_fields, form_problems, form_values, sent_texts
+from console.forms.urlencoded import Problems
 from console.pages.workflows import every_workflow
 from console.paging import all_items, row_number
 from console.rendering import formatting, times
@@ -60,7 +62,16 @@ async def decide(visit: Visit) -> PageResult:
     if len(comment) > MAX_COMMENT_CHARS:
         problem = f"The comment has {len(comment):,} characters; at most {MAX_COMMENT_CHARS:,} are allowed."
         return await _one(visit, comment=comment, problem=problem)
-    decided = await record(visit.services, approval_id, decision, comment)
+    texts = sent_texts(visit.form) if DECISIONS[decision] else {}
+    known = await _known(visit) if texts else None
+    # A rejection needs no values.
+    values = form_values(known.pending.form_schema, texts) if known and known.pending.HasField("form_schema") else None
+    try:
+        decided = await record(visit.services, approval_id, decision, comment, values)
+    except Refusal as refusal:
+        if not (problems := form_problems(refusal)):
+            raise
+        return await _one(visit, comment=comment, problem=problems.get("form", ""), texts=texts, problems=problems)
     if decided is None:
         # The inbox shows who decided meanwhile.
         return Redirect(_back(visit, approval_id), "Nothing was changed: this approval is no longer pending.")
@@ -98,7 +109,14 @@ async def _known(visit: Visit) -> Review | None:
         return None
 
 
-async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
+async def _one(
+    visit: Visit,
+    *,
+    comment: str = "",
+    problem: str = "",
+    texts: Mapping[str, str] | None = None,
+    problems: Problems | None = None,
+) -> View:
     approval_id = visit.path["approval_id"]
     review = await _known(visit)
     if review is None:
@@ -111,6 +129,9 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
         "review": review,
         "pending": pending,
         "waiting": waiting_text(pending),
+        "deadline": deadline_of(pending),
+        "deciders": deciders_text(pending),
+        "fields": fields_of(pending, sent_texts(visit.form) if texts is None else texts, problems or {}),
         "started_by": formatting.trigger(pending.triggered_by),
         "labels": sorted(pending.labels.items()),
         "open": review.state == APPROVAL_STATE_PENDING,
@@ -125,7 +146,14 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
         "problem": problem,
         "longest": MAX_COMMENT_CHARS,
     }
-    return View("approvals/one.html", context, status=400 if problem else 200)
+    return View("approvals/one.html", context, status=400 if problem or problems else 200)
+
+
+def fields_of(
+    pending: PendingApproval, texts: Mapping[str, str] | None = None, problems: Problems | None = None
+) -> list[FormField]:
+    """Returns the fields of an approval's form with what was typed before; none where it has no form."""
+    return form_fields(pending.form_schema, texts or {}, problems or {}) if pending.HasField("form_schema") else []
 
 
 async def show_part(visit: Visit) -> PageResult:

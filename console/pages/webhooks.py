@@ -22,6 +22,8 @@ EVENTS: Final = {
 _EVENT_WORDS: Final = {
     "run.ended": "A run ended",
     "run.waiting_for_approval": "A run waits for an approval",
+    "approval.reminded": "An approval still waits",
+    "approval.expired": "The deadline of an approval passed",
     "run.erased": "A run's data was erased",
 }
 _EVENT_NAMES: Final = {number: text for text, number in EVENTS.items()}

@@ -38,6 +38,7 @@ _BADGE_KINDS: Final[Mapping[str, str]] = {
     "draft": "warn",
     "approved": "good",
     "rejected": "bad",
+    "expired": "bad",
 }
 _JSON_PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 _INDENT: Final = "  "

@@ -11,7 +11,7 @@ _Data = Mapping[str, Any]
 KINDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "steps": ("Steps", ("step.started", "step.completed", "step.reused", "step.failed", "step.skipped")),
     "progress": ("Progress", ("step.progress",)),
-    "approvals": ("Approvals", ("approval.requested", "approval.decided")),
+    "approvals": ("Approvals", ("approval.requested", "approval.reminded", "approval.expired", "approval.decided")),
     "outputs": (
         "Files",
         ("inputs.materialised", "output.promoted", "publish.started", "publish.completed"),
@@ -79,7 +79,18 @@ def _run_failed(_: str, data: _Data) -> str:
 def _decided(step: str, data: _Data) -> str:
     by = f" by {data['decided_by']}" if data.get("decided_by") else ""
     comment = f": “{data['comment']}”" if data.get("comment") else "."
-    return f"{step} was {data['decision']}{by}{comment}"
+    filled = ", ".join(f"{name} {_short(value)}" for name, value in list((data.get("form") or {}).items())[:4])
+    return f"{step} was {data['decision']}{by}{comment}" + (f" ({filled})" if filled else "")
+
+
+def _reminded(step: str, data: _Data) -> str:
+    until = f", until {data['deadline_at']}" if data.get("deadline_at") else ""
+    return f"{step} still waits for a person{until}."
+
+
+def _expired(step: str, data: _Data) -> str:
+    ended = {"reject": "it was rejected", "fail": "the run fails"}[data["on_deadline"]]
+    return f"Nobody decided {step} before its deadline: {ended}."
 
 
 def _promoted(step: str, data: _Data) -> str:
@@ -118,6 +129,8 @@ _SENTENCES: Final[Mapping[str, Callable[[str, _Data], str]]] = {
     "step.reused": lambda step, data: f"{step} was reused from {data['run_id']}.",
     "step.skipped": lambda step, data: f"{step} was skipped: {data['reason']}",
     "approval.requested": lambda step, data: f"{step} waits for a person: {data['title']}",
+    "approval.reminded": _reminded,
+    "approval.expired": _expired,
     "approval.decided": _decided,
     "output.promoted": _promoted,
     "redaction.started": lambda step, data: f"The sweep of {_what(step, data)} for personal data began.",

@@ -11,7 +11,14 @@ from console.visit import UserServices
 from contract.times import milliseconds_of
 from workflow_api.v1.runs_pb2 import Event, ListRunEventsRequest, ListRunEventsResponse, RunSummary, Segment, Step
 
-_TYPES: Final = ("step.started", "step.completed", "step.failed", "approval.requested", "approval.decided")
+_TYPES: Final = (
+    "step.started",
+    "step.completed",
+    "step.failed",
+    "approval.requested",
+    "approval.expired",
+    "approval.decided",
+)
 _PAGE: Final = 500
 _MOST_CALLS: Final = 12
 """Most pages of events read for one view; further attempts are not shown."""
@@ -24,15 +31,21 @@ AXIS_HEIGHT: Final = 22
 _LEAST_WIDTH: Final = 2.0
 _TICKS: Final = 4
 _MAX_LABEL_CELLS: Final = 24
-_CLASSES: Final[Mapping[str, str]] = {"completed": "good", "failed": "bad", "approved": "good", "rejected": "bad"}
+_CLASSES: Final[Mapping[str, str]] = {
+    "completed": "good",
+    "failed": "bad",
+    "approved": "good",
+    "rejected": "bad",
+    "expired": "bad",
+}
 
 
 @dataclass(slots=True)
 class Span:
     """A time span in which a step executed, or waited for a person or its next attempt; times in milliseconds.
 
-    `kind` is `attempt` or `waiting`; `ended_at` is None while the span lasts. `outcome` is `completed`, `failed`,
-    `approved`, `rejected`, or empty.
+    `kind` is `attempt` or `waiting`, `ended_at` None while it goes on. `outcome` is `completed`, `failed`, `approved`,
+    `rejected`, `expired`, or empty.
     """
 
     kind: str
@@ -85,6 +98,10 @@ def spans_of(events: Sequence[Event]) -> Spans:
             of_step.append(Span("waiting", at))
         elif open_span is not None and event.type == "approval.decided":
             open_span.outcome, open_span.message = data.get("decision", ""), data.get("comment") or ""
+        elif open_span is not None and event.type == "approval.expired":
+            # The decision that a rejection by it is comes after.
+            open_span.outcome = "rejected" if data.get("on_deadline") == "reject" else "expired"
+            open_span.message = "deadline"
         elif open_span is not None and open_span.kind == "attempt":
             open_span.outcome = "failed" if event.type == "step.failed" else "completed"
             open_span.error_type, open_span.message = data.get("type", ""), data.get("message", "")

@@ -5,12 +5,17 @@
 
 const TITLE = document.title.replace(/^\(\d+\) /, "");
 const BOX = ".items input[type=checkbox]";
-let known = new Set(items().map((link) => link.dataset.item));
+let known = new Set(items().map(mark));
 // An update replaces the list.
 const chosen = new Set();
 
 function items() {
   return [...document.querySelectorAll("[data-item]")];
+}
+
+// An approval that a reminder was sent for counts as one more.
+function mark(link) {
+  return link.dataset.item + ("reminded" in link.dataset ? " reminded" : "");
 }
 
 function step(by) {
@@ -22,7 +27,7 @@ function step(by) {
 
 function decide(decision) {
   const button = document.querySelector(`#decide button[value="${decision}"]`);
-  if (!button) return;
+  if (!button || button.disabled) return;
   // Rejecting has a question of its own.
   const { about } = document.getElementById("decide").dataset;
   if (decision === "reject" || window.confirm(`Approve ${about}?`)) button.click();
@@ -60,13 +65,14 @@ function count() {
   const icon = document.getElementById("count-icon");
   if (icon.getAttribute("href") !== inbox.dataset.icon) icon.setAttribute("href", inbox.dataset.icon);
   const now = items();
-  const added = now.filter((link) => !known.has(link.dataset.item));
+  const added = now.filter((link) => !known.has(mark(link)));
   if (added.length && document.hidden && allowed()) {
     const [first] = added;
-    const shown = new Notification("An approval waits", { body: first.querySelector("strong").textContent, tag: "approvals" });
+    const title = "reminded" in first.dataset ? "An approval still waits" : "An approval waits";
+    const shown = new Notification(title, { body: first.querySelector("strong").textContent, tag: "approvals" });
     shown.addEventListener("click", () => window.focus());
   }
-  known = new Set(now.map((link) => link.dataset.item));
+  known = new Set(now.map(mark));
   for (const box of document.querySelectorAll(BOX)) if (chosen.has(box.value)) box.checked = true;
 }
 

@@ -22,6 +22,7 @@ from deploy.cli.output.printing import (
 )
 from deploy.cli.output.records import PAGE, items_of, record_of
 from deploy.cli.output.run_details import starter
+from deploy.cli.run_inputs import text_or_file
 from deploy.client.backend import connected
 from workflow_api.v1 import reviews_pb2, runs_pb2
 
@@ -31,13 +32,17 @@ command = typer.Typer()
 
 ApprovalId = Annotated[str, typer.Argument(metavar="APPROVAL_ID", help="The approval.")]
 Comment = Annotated[str | None, typer.Option("--comment", help="Why, at most 2000 characters.")]
+FormValues = Annotated[
+    str | None,
+    typer.Option("--form", metavar="JSON|@FILE", help="Values of its form, a JSON object or a file with one."),
+]
 
 
 @command.command("list")
 def list_approvals(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """List pending approvals, oldest first."""
+    """List pending approvals, the nearest deadline first, then the oldest."""
     with option_names(APPROVAL_OPTIONS), connected(grpc) as backend:
-        request = runs_pb2.ListPendingApprovalsRequest(page_size=PAGE)
+        request = runs_pb2.ListPendingApprovalsRequest(page_size=PAGE, by_deadline=True)
         pages = backend.pages(backend.runs.ListPendingApprovals, request)
         items = items_of(pages)
     if as_json:
@@ -66,9 +71,15 @@ def show(approval_id: ApprovalId, utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, a
 
 
 @command.command("approve")
-def approve(approval_id: ApprovalId, comment: Comment = None, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+def approve(
+    approval_id: ApprovalId,
+    form: FormValues = None,
+    comment: Comment = None,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
     """Approve; the run continues in a new segment."""
-    decide(approval_id, approve=True, comment=comment, grpc=grpc, as_json=as_json)
+    decide(approval_id, approve=True, comment=comment, form=form, grpc=grpc, as_json=as_json)
 
 
 @command.command("reject")
@@ -77,10 +88,13 @@ def reject(approval_id: ApprovalId, comment: Comment = None, grpc: Grpc = DEFAUL
     decide(approval_id, approve=False, comment=comment, grpc=grpc, as_json=as_json)
 
 
-def decide(approval_id: str, *, approve: bool, comment: str | None, grpc: str, as_json: bool) -> None:
+def decide(
+    approval_id: str, *, approve: bool, comment: str | None, grpc: str, as_json: bool, form: str | None = None
+) -> None:
     """Records a decision and prints the status of the run."""
+    values = None if form is None else text_or_file("--form", form)
     with option_names(APPROVAL_OPTIONS), connected(grpc) as backend:
-        request = runs_pb2.DecideApprovalRequest(approval_id=approval_id, approve=approve, comment=comment)
+        request = runs_pb2.DecideApprovalRequest(approval_id=approval_id, approve=approve, comment=comment, form=values)
         record = record_of(backend.call(backend.runs.DecideApproval, request))
         record["status"] = status_after_decision(backend, record["run_id"], approved=approve)
     if as_json:
@@ -137,12 +151,19 @@ def cell_of(place: int, row: Record) -> str:
     return str(cells[place]) if place < len(cells) else ""
 
 
+def approvers_text(record: Record) -> str | None:
+    """Returns who alone may decide an approval; None where everybody may whose role allows it."""
+    approvers = record["approvers"]
+    return approvers and ", ".join([*(f"role {role}" for role in approvers["roles"]), *approvers["people"]])
+
+
 APPROVAL_COLUMNS: Final = (
     TableColumn("APPROVAL ID", "approval_id", rank=0),
     TableColumn("WORKFLOW", "workflow_name", Form.TEXT, rank=2),
     TableColumn("STEP", "step", rank=3),
     TableColumn("TITLE", "title", Form.TEXT, rank=1),
     TableColumn("REFERENCE", "client_reference", Form.TEXT, rank=5),
+    TableColumn("DEADLINE", "deadline_at", Form.TIME, rank=3),
     TableColumn("WAITING", lambda record: duration(record["waiting_ms"]), rank=4),
     TableColumn("STARTED BY", starter, Form.TEXT, rank=7),
     TableColumn("RUN ID", "run_id", rank=6),
@@ -165,4 +186,9 @@ APPROVAL_DETAILS: Final = (
     TableColumn("started_by", starter),
     TableColumn("requested_at", "requested_at", Form.TIME),
     TableColumn("waiting", lambda record: duration(record["waiting_ms"]) if record["state"] == "pending" else None),
+    TableColumn("deadline_at", "deadline_at", Form.TIME),
+    TableColumn("on_deadline", lambda record: record["on_deadline"] if record["deadline_at"] else None),
+    TableColumn("reminded_at", "reminded_at", Form.TIME),
+    TableColumn("approvers", approvers_text),
+    TableColumn("form", lambda record: record["form_schema"] and record["form_schema"].text),
 )

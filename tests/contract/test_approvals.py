@@ -146,3 +146,44 @@ def test_the_api_reads_approvals_and_never_grants_them() -> None:
 
 def test_a_run_without_gates_has_no_approvals(resident: Caller, echo_run: dict[str, Any]) -> None:
     assert resident.get(f"/runs/{echo_run['run_id']}/approvals").json() == {"items": []}
+
+
+def test_callers_see_the_reminder_and_the_deadline_of_an_approval(caller: Caller, flows: dict[str, str]) -> None:
+    run_id = caller.parked(flows["Bounded gate"])["run_id"]
+    [approval] = pending(caller, run_id)
+    assert set(approval) == {"approval_id", "step", "title", "instructions", "segment_id", "requested_at"}
+    run = caller.wait(run_id)
+    assert (run["status"], run["error"]["code"]) == ("failed", "invariant_blocked")
+    page = caller.events(run_id)
+    events = [
+        event
+        for segment in page["segments"]
+        for event in caller.events(run_id, segment=segment["segment_id"])["events"]
+        if event["type"].startswith("approval.")
+    ]
+    asked, reminded, expired, decided = events
+    assert [event["type"] for event in events] == [
+        "approval.requested",
+        "approval.reminded",
+        "approval.expired",
+        "approval.decided",
+    ]
+    about = {"approval_id": approval["approval_id"]}
+    assert asked["data"] == {**about, "title": "Close it?"}
+    assert is_timestamp(reminded["data"]["deadline_at"])
+    assert reminded["data"] == {**about, "deadline_at": reminded["data"]["deadline_at"]}
+    assert expired["data"] == {**about, "on_deadline": "reject"}
+    assert decided["data"] == {**about, "decision": "rejected", "comment": "deadline", "form": None}
+    assert pending(caller, run_id) == []
+
+
+def test_the_api_takes_no_values_of_a_form(caller: Caller, flows: dict[str, str]) -> None:
+    run_id = caller.parked(flows["Bounded gate"])["run_id"]
+    [approval] = pending(caller, run_id)
+    base = f"/runs/{run_id}/approvals"
+    body = {"approve": True, "form": {"note": "x"}}
+    assert caller.post(base, body).status == 405
+    for path in (f"{base}/{approval['approval_id']}", f"{base}/{approval['approval_id']}/decision"):
+        assert caller.post(path, body).status == 404
+    assert len(pending(caller, run_id)) == 1
+    caller.post(f"/runs/{run_id}/cancel", {})

@@ -6,6 +6,7 @@ Patterns of a JSON Schema take linear time; other keywords are not bounded.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
+from itertools import islice
 from typing import Any, Final
 
 import jsonschema_rs
@@ -23,6 +24,7 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _LONGEST_QUOTE: Final = 200
+_MOST_PROBLEMS: Final = 40
 _BASE: Final = "urn:schema"
 
 
@@ -171,6 +173,33 @@ def member(arguments: Arguments, _: list[int]) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def judge_form(arguments: Arguments, _: list[int]) -> dict[str, object]:
+    """Returns the `value` of a form, given as JSON text, as compact `text`, and `problems` as pairs of name and reason.
+
+    A name is that of a member of the value; empty where it is the value itself that does not fit.
+    """
+    try:
+        value = parse_strict(arguments["value"].encode())
+    except UnstorableJsonError as error:
+        return {"text": None, "problems": [["", str(error)]]}
+    if not isinstance(value, dict):
+        return {"text": None, "problems": [["", "must be a JSON object"]]}
+    problems = islice(_form_problems(arguments["schema"], value), _MOST_PROBLEMS)
+    return {"text": json_text.write(value), "problems": list(problems)}
+
+
+def _form_problems(schema: object, value: object) -> Iterator[list[str]]:
+    kinds = jsonschema_rs.ValidationErrorKind
+    for error in validator_of(schema).iter_errors(value):
+        if isinstance(error.kind, kinds.Required):
+            yield [error.kind.property, "is required"]
+        elif isinstance(error.kind, kinds.AdditionalProperties):
+            yield from ([name[:_LONGEST_QUOTE], "is no field of this form"] for name in error.kind.unexpected)
+        else:
+            name = str(error.instance_path[0]) if error.instance_path else ""
+            yield [name, f"must fit the schema: {error.message[:_LONGEST_QUOTE]}"]
+
+
 def compile_code(arguments: Arguments, _: list[int]) -> CodeProblem | None:
     """Returns the problem of Python source `text`, or of `bytes` given as Latin-1; None if it has none."""
     text = arguments["text"]
@@ -182,6 +211,7 @@ OPERATIONS: Final[Mapping[str, Callable[[Arguments, list[int]], object]]] = {
     "check": check,
     "normalise": normalise,
     "member": member,
+    "form": judge_form,
     "compile": compile_code,
     "check_expression": expressions.run_check,
     "evaluate": expressions.run_evaluation,

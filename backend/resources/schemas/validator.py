@@ -5,7 +5,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from backend.common.deployment_terms import CODE_BOUNDS, EXPRESSION_BOUNDS, SchemaBounds
 from backend.common.json_text import JsonText, JsonValue, UnstorableJsonError
@@ -27,6 +27,16 @@ _VERDICTS: Final = frozenset(
 
 class ValidatorUnavailableError(OSError):
     """No process could be started for a validation; another try may succeed."""
+
+
+class JudgedForm(NamedTuple):
+    """Values of a form as compact JSON text, and the problems of the values, each as name and reason.
+
+    The name is empty where the problem is that of all values together.
+    """
+
+    text: str
+    problems: Sequence[tuple[str, str]]
 
 
 class SchemaValidator:
@@ -190,6 +200,21 @@ class SchemaValidator:
                 raise
             return None
         return None if found is None else str(found)
+
+    def form(self, schema: object, value: str, *, owner: str) -> "JudgedForm":
+        """Judges the values of a form, given as JSON text.
+
+        Raises:
+            ConfinedError: the judge is closed.
+            ValidatorUnavailableError: no process could be started.
+        """
+        try:
+            judged = self._run("form", {"schema": schema, "value": value}, owner, None)
+        except ConfinedError as error:
+            if error.kind not in _VERDICTS:
+                raise
+            return JudgedForm("", [("", f"must be values that can be judged within {self._bounds}")])
+        return JudgedForm(judged["text"] or "", [(name, reason) for name, reason in judged["problems"]])
 
     @property
     def pids(self) -> list[int]:

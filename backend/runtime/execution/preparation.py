@@ -21,6 +21,7 @@ from backend.runtime.inputs.sources import InputError, materialise_all, material
 from backend.runtime.outcomes import RunOutcome
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.runs import redaction_manifest_sql
+from backend.services.runs.lifecycle import Statement
 from backend.services.runs.redaction_manifest import COMPLETED
 from backend.services.runs.redaction_manifest import FAILED as SWEEP_FAILED
 from backend.services.runs.redaction_manifest_sql import INPUTS, STEPS, StageCounts
@@ -88,21 +89,23 @@ class _Preparation:
         self.manifest: list[Entry] = []
 
     async def record_decisions(self) -> bool:
-        """Records people's decisions with their swept comments; returns False where the sweep failed."""
+        """Records people's decisions with their swept comments and forms; returns False where the sweep failed."""
         claimed, redaction = self._claimed, self._claimed.redaction
         if redaction is None or not claimed.decisions:
             return True
-        comments = [decision.comment for decision in claimed.decisions]
+        said = [Statement(decision.comment, decision.form) for decision in claimed.decisions]
         if (stage := redaction.message_stage) is not None:
+            texts = [[each.comment, json_text.parse(each.form or "null")] for each in said]
             swept = await self._sweep_or_close(
-                lambda halt: redaction.value(comments, halt), "What was said of an approval"
+                lambda halt: redaction.value(texts, halt), "What was said of an approval"
             )
             if swept is None:
                 return False
-            comments, counts = swept
+            found, counts = swept
+            said = [Statement(comment, None if form is None else json_text.write(form)) for comment, form in found]
             claimed.step_states.changes.redacted.append(StageCounts(stage, counts))
-        for decision, comment in zip(claimed.decisions, comments, strict=True):
-            claimed.step_states.decide(decision, comment, hand_on=redaction.covers(STEPS))
+        for decision, each in zip(claimed.decisions, said, strict=True):
+            claimed.step_states.decide(decision, each, hand_on=redaction.covers(STEPS))
         await self._journal.record()
         return True
 

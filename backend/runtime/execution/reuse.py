@@ -145,14 +145,14 @@ class StepReuse:
     async def _swept(self, step: str, value: str) -> str | None:
         """Returns a decision as other steps may see it; None where the sweep failed, with the run closed.
 
-        The ended run may have ended before it swept the comment.
+        The ended run may have ended before it swept the comment and the form.
         """
         redaction = self._claimed.redaction
+        decided = {"form": None, "decided_at": None, **json_text.parse(value)}
         if redaction is None or not redaction.covers(STEPS):
-            return value
-        sweeping = asyncio.ensure_future(
-            self._context.in_halting_thread(lambda halt: redaction.value(json_text.parse(value), halt))
-        )
+            return json_text.write(decided)
+        said = {name: decided[name] for name in ("comment", "form")}
+        sweeping = asyncio.ensure_future(self._context.in_halting_thread(lambda halt: redaction.value(said, halt)))
         try:
             swept, counts = await self._stop_signal.result_of(sweeping)
         except StoppedError:
@@ -163,7 +163,7 @@ class StepReuse:
             await self._fail(f"The decision of step '{step}' could not be swept for personal data: {error}.")
             return None
         self._claimed.step_states.changes.redacted.append(StageCounts(STEPS, counts))
-        return json_text.write(swept)
+        return json_text.write({**decided, **swept})
 
     async def _fail(self, message: str) -> None:
         await self._journal.close(RunOutcome(RunStatus.FAILED, INVARIANT_BLOCKED, message))

@@ -10,12 +10,13 @@ from typing import Any, Final
 from backend.common import json_text
 from backend.common.clock import to_text
 from backend.common.ids import new_id
-from backend.common.states import STEP_UNFINISHED, ApprovalState, StepStatus
+from backend.common.states import APPROVAL_DECIDED, STEP_UNFINISHED, ApprovalState, StepStatus
 from backend.runtime.execution import dag, sql
 from backend.services.outputs.sql import NewOutput, StepFile, add_outputs, add_shared_files
 from backend.services.runs import redaction_manifest_sql
 from backend.services.runs.change_records import NewEvent
-from backend.services.runs.lifecycle import append_events, decision_event, decision_value
+from backend.services.runs.deadlines import end_columns
+from backend.services.runs.lifecycle import Statement, append_events, decision_value, settled_events
 from backend.services.runs.lifecycle_sql import add_approvals
 from backend.services.runs.redaction_manifest_sql import STEPS, StageCounts
 from backend.services.workflows.resolved_workflow import Phase, ResolvedStep
@@ -234,17 +235,18 @@ class StepStates:
                     "instructions": terms.instructions,
                     "state": _PENDING,
                     "requested_at": at,
+                    **end_columns(terms.approval, at),
                 }
             )
             self._changes.counts["approvals_pending"] += 1
             self._changes.event("approval.requested", step, approval_id=approval_id, title=terms.title)
 
-    def decide(self, approval: ApprovalRow, comment: str | None, *, hand_on: bool) -> None:
-        """Records a decision with this comment; with `hand_on`, other steps get it in place of the row's comment."""
-        self._changes.events.append(decision_event(approval, comment=comment))
-        if hand_on:
+    def decide(self, approval: ApprovalRow, said: Statement, *, hand_on: bool) -> None:
+        """Records a settled approval; with `hand_on`, other steps get `said` in place of what its row has."""
+        self._changes.events += settled_events(approval, said)
+        if hand_on and approval.state in APPROVAL_DECIDED:
             row = self._rows[approval.step]
-            row["value"] = decision_value(approval.state, comment)
+            row["value"] = decision_value(approval.state, said, approval.decided_at or 0)
             self._changes.steps[approval.step] = row
 
     def failure(self, plan: dag.Plan) -> tuple[str, str] | None:
@@ -253,7 +255,9 @@ class StepStates:
             return NODE_FAILED, f"Step '{plan.failed}' failed: {self._rows[plan.failed]['error_message']}"
         if plan.stuck is not None:
             if self._steps[plan.stuck].kind == "approval" and self._unmet_need(plan.stuck) is None:
-                return INVARIANT_BLOCKED, f"The approval of step '{plan.stuck}' was rejected."
+                # Its own error says whether somebody rejected it, or its deadline passed.
+                message = str(self._rows[plan.stuck]["error_message"])
+                return INVARIANT_BLOCKED, message.replace("approval", f"approval of step '{plan.stuck}'", 1)
             return INVARIANT_BLOCKED, f"Step '{plan.stuck}' was blocked: {self._unmet_reason(plan.stuck)}"
         return None
 

@@ -13,7 +13,7 @@ from backend.runtime.outcomes import LAUNCH_FAILED, ORPHANED, RunOutcome, reason
 from backend.runtime.scheduling import sql
 from backend.runtime.scheduling.dispatcher import Engine
 from backend.runtime.scheduling.sql import LEASE_MS, LeaseRow, OpenSegmentRow, QueuedSegmentRow
-from backend.services.runs import lifecycle_sql
+from backend.services.runs import approvals_sql, deadlines, lifecycle_sql
 from backend.services.runs.lifecycle import SegmentLease, end_with_last_steps
 from backend.storage.database import Database, Tx, run_of
 from contract import failure_codes
@@ -27,6 +27,9 @@ _SUSPECTED_TIMES: Final = 2
 _LONGEST_PROVEN_SECONDS: Final = LEASE_MS / 2000
 
 _STEP_MS: Final = 1_000
+
+_MOST_APPROVALS: Final = 200
+"""Approvals that one round expires, and reminds of."""
 
 
 @dataclass(slots=True)
@@ -193,7 +196,18 @@ class RunReaper:
         for run in self._database.read(lambda tx: sql.parked_past_limit(tx, now)):
             if not self._ends_with_last_steps(run.run_id, now):
                 self._close(run.run_id, time_limit(run.max_run_hours), now)
+        self._end_approvals(now)
         self._check_launches(leases, now, reading.since_step)
+
+    def _end_approvals(self, now: int) -> None:
+        """Expires approvals whose deadline has passed, and records reminders; another process may be first."""
+        for due in self._database.read(lambda tx: approvals_sql.expiring(tx, now, _MOST_APPROVALS)):
+            expiry = partial(deadlines.expire, approval_id=due.approval_id, at=now)
+            if self._database.write(expiry, lock_key=run_of(due.run_id)):
+                _LOG.info("The deadline of approval %s of run %s has passed", due.approval_id, due.run_id)
+        for due in self._database.read(lambda tx: approvals_sql.reminding(tx, now, _MOST_APPROVALS)):
+            reminder = partial(deadlines.remind, approval_id=due.approval_id, at=now)
+            self._database.write(reminder, lock_key=run_of(due.run_id))
 
     def _check_launches(self, leases: Collection[LeaseRow] | None, now: int, since_step_ms: float) -> None:
         """Fails launches that timed out, and requeues segments that an engine may have lost."""

@@ -12,6 +12,7 @@ from backend.common import json_text
 from backend.common.clock import MAX_MS, first_millisecond_from
 from backend.common.errors import invalid
 from backend.common.paging import Paging
+from backend.common.principal import Principal
 from backend.common.states import APPROVAL_DECIDED, ApprovalState
 from backend.resources.redaction.confined_redactor import ConfinedRedactor, RedactionError
 from backend.rpc.callers import principal_of
@@ -21,6 +22,7 @@ from backend.services.reviews.material import make_material
 from backend.services.reviews.preparations import Preparations, StoredMessages
 from backend.services.runs import messages
 from backend.services.runs.approvals import approval_not_found
+from backend.services.runs.approvers import decider_of
 from backend.services.runs.reads import find_logged
 from backend.storage.database import Tx
 from backend.storage.objects import ObjectStore
@@ -49,19 +51,19 @@ class Reviews:
         # An earlier process may have died while it swept, and nothing unswept may stay on this disk.
         shutil.rmtree(folder, ignore_errors=True)
 
-    def review(self, approval_id: str) -> reviews_pb2.Review:
-        """Returns an approval, with its material if it waits and the material is ready within seconds.
+    def review(self, approval_id: str, caller: Principal) -> reviews_pb2.Review:
+        """Returns an approval with its material, where it waits and the material is ready within seconds.
 
         Raises:
             ApiError: `not_found`.
         """
         database = self._services.database
-        row = database.read(lambda tx: sql.named(tx, approval_id))
+        row, decider = database.read(lambda tx: (sql.named(tx, approval_id), decider_of(tx, caller)))
         if row is None:
             raise approval_not_found(approval_id)
         state = database.read(lambda tx: sql.state(tx, approval_id))
         review = reviews_pb2.Review(
-            pending=messages.pending_approval(row, self._services.clock()),
+            pending=messages.pending_approval(row, self._services.clock(), decider),
             state=_STATES[state.state],
             decided_at=None if state.decided_at is None else to_timestamp(state.decided_at),
             decided_by=state.decided_by,
@@ -111,8 +113,9 @@ class Reviews:
                 run_id=row.run_id,
                 workflow_id=row.workflow_id,
                 workflow_name=row.workflow_name,
-                # For a run that redacts, its events have the swept comment.
-                comment=None if json_text.parse(row.pii_policy)["mode"] == "redact" else row.comment,
+                # Of a run that redacts, its events have the comment and the form, swept.
+                comment=None if _redacts(row) else row.comment,
+                form=None if _redacts(row) else row.form,
                 requested_at=to_timestamp(row.requested_at),
             )
             for row in shown
@@ -181,8 +184,12 @@ def _decision(row: sql.DecisionRow | sql.RunDecisionRow) -> reviews_pb2.Decision
         title=row.title,
         state=_STATES[row.state],
         decided_at=to_timestamp(row.decided_at),
-        decided_by=row.decided_by,
+        decided_by=row.decided_by or "",
     )
+
+
+def _redacts(row: sql.RunDecisionRow) -> bool:
+    return bool(json_text.parse(row.pii_policy)["mode"] == "redact")
 
 
 def _name(approval_id: str) -> str:
@@ -197,7 +204,7 @@ class ReviewsServicer(reviews_pb2_grpc.ReviewsServiceServicer):
 
     def GetReview(self, request: reviews_pb2.GetReviewRequest, context: grpc.ServicerContext) -> reviews_pb2.Review:
         """Returns an approval with its material."""
-        return self._reviews.review(request.approval_id)
+        return self._reviews.review(request.approval_id, principal_of(context))
 
     def ListDecisions(
         self, request: reviews_pb2.ListDecisionsRequest, context: grpc.ServicerContext

@@ -84,14 +84,14 @@ class NeededStepRow(NamedTuple):
 
 
 class DecisionRow(NamedTuple):
-    """An approval that a person has decided."""
+    """A decided approval; `decided_by` is None where its deadline rejected it."""
 
     approval_id: str
     step: str
     title: str
     state: str
     decided_at: int
-    decided_by: str
+    decided_by: str | None
 
 
 class RunDecisionRow(NamedTuple):
@@ -107,6 +107,7 @@ class RunDecisionRow(NamedTuple):
     workflow_id: str
     workflow_name: str
     comment: str | None
+    form: str | None
     requested_at: int
     pii_policy: str
 

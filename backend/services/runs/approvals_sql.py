@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Text, bindparam, literal_column, tuple_, update
+from sqlalchemy import BigInteger, ColumnElement, Text, bindparam, func, literal_column, tuple_, update
 
 from backend.common.states import ApprovalState, StepStatus
 from backend.services.runs.sql import STARTED_BY
@@ -34,6 +34,11 @@ class PendingApprovalRow(NamedTuple):
     key_id: str
     key_name: str | None
     started_by: str | None
+    deadline_at: int | None
+    on_deadline: str | None
+    reminded_at: int | None
+    approvers: str | None
+    form_schema: str | None
 
 
 class FoundApprovalRow(NamedTuple):
@@ -45,13 +50,35 @@ class FoundApprovalRow(NamedTuple):
     step: str
     state: str
     status: str
+    deadline_at: int | None
+    on_deadline: str | None
+    remind_at: int | None
+    approvers: str | None
+    form_schema: str | None
+
+
+class DueApprovalRow(NamedTuple):
+    """A pending approval whose deadline or reminder is due."""
+
+    approval_id: str
+    run_id: str
 
 
 _ONE: ColumnElement[int] = literal_column("1")
 _FILTERS: Final = {"workflow_id": runs.c.workflow_id, "step": approvals.c.step, "run_id": approvals.c.run_id}
 
 
-def _pending(filters: tuple[str, ...]) -> Query[PendingApprovalRow]:
+NO_DEADLINE: Final = 2**62
+"""Place of approvals without a deadline among the others, in milliseconds."""
+
+_ORDERS: Final[Mapping[bool, ColumnElement[int]]] = {
+    False: approvals.c.requested_at,
+    True: func.coalesce(approvals.c.deadline_at, literal_column(str(NO_DEADLINE))),
+}
+
+
+def _pending(filters: tuple[str, ...], *, by_deadline: bool) -> Query[PendingApprovalRow]:
+    order = _ORDERS[by_deadline]
     return Query(
         PendingApprovalRow,
         select_row(PendingApprovalRow, approvals, runs, key_name=api_keys.c.name, started_by=STARTED_BY)
@@ -59,17 +86,20 @@ def _pending(filters: tuple[str, ...]) -> Query[PendingApprovalRow]:
         .outerjoin(api_keys, api_keys.c.key_id == runs.c.key_id)
         .where(
             approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'"),
-            tuple_(approvals.c.requested_at, approvals.c.approval_id)
+            tuple_(order, approvals.c.approval_id)
             > tuple_(bindparam("after", type_=BigInteger), bindparam("after_id", type_=Text)),
             *(_FILTERS[name] == bindparam(f"of_{name}", type_=Text) for name in filters),
         )
-        .order_by(approvals.c.requested_at, approvals.c.approval_id)
+        .order_by(order, approvals.c.approval_id)
         .limit(bindparam("limit")),
     )
 
 
 _PENDING: Final = {
-    filters: _pending(filters) for count in range(len(_FILTERS) + 1) for filters in combinations(_FILTERS, count)
+    (filters, by_deadline): _pending(filters, by_deadline=by_deadline)
+    for count in range(len(_FILTERS) + 1)
+    for filters in combinations(_FILTERS, count)
+    for by_deadline in (False, True)
 }
 _FIND = Query(
     FoundApprovalRow,
@@ -85,7 +115,30 @@ _DECIDE = Command(
         decided_at=bindparam("at_ms"),
         decided_by=bindparam("actor"),
         comment=bindparam("new_comment"),
+        form=bindparam("new_form"),
     )
+)
+_IS_PENDING: Final = approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'")
+_NOW: Final = bindparam("now", type_=BigInteger)
+# One for each partial index.
+_EXPIRING: Final = Query(
+    DueApprovalRow,
+    select_row(DueApprovalRow, approvals)
+    .where(_IS_PENDING, approvals.c.deadline_at.is_not(None), approvals.c.deadline_at <= _NOW)
+    .order_by(approvals.c.deadline_at)
+    .limit(bindparam("limit")),
+)
+_REMINDING: Final = Query(
+    DueApprovalRow,
+    select_row(DueApprovalRow, approvals)
+    .where(_IS_PENDING, approvals.c.remind_at.is_not(None), approvals.c.remind_at <= _NOW)
+    .order_by(approvals.c.remind_at)
+    .limit(bindparam("limit")),
+)
+_REMINDED: Final = Command(
+    update(approvals)
+    .where(approvals.c.approval_id == bindparam("of_approval_id"))
+    .values(remind_at=None, reminded_at=bindparam("at_ms"))
 )
 _FINISH_STEP = Command(
     update(steps)
@@ -115,13 +168,17 @@ def pending(
     workflow_id: str | None = None,
     step: str | None = None,
     run_id: str | None = None,
+    by_deadline: bool = False,
 ) -> list[PendingApprovalRow]:
-    """Returns approvals that wait for a person, oldest first, that come after `after_id`, requested at `after`."""
+    """Returns approvals that wait for a person and come after `after_id`, whose place is `after`.
+
+    They are ordered by the times of their requests, or of their deadlines.
+    """
     # In the order of the filters.
     asked = {"workflow_id": workflow_id, "step": step, "run_id": run_id}
     given = {name: value for name, value in asked.items() if value is not None}
     filters = {f"of_{name}": value for name, value in given.items()}
-    return tx.all(_PENDING[tuple(given)], after=after, after_id=after_id, limit=limit, **filters)
+    return tx.all(_PENDING[tuple(given), by_deadline], after=after, after_id=after_id, limit=limit, **filters)
 
 
 def find(tx: Tx, approval_id: str) -> FoundApprovalRow | None:
@@ -129,13 +186,38 @@ def find(tx: Tx, approval_id: str) -> FoundApprovalRow | None:
     return tx.first(_FIND, of_approval_id=approval_id)
 
 
-def decide(tx: Tx, approval_id: str, *, state: str, actor: str, comment: str | None, at: int) -> None:
-    """Writes the decision on an approval that waits for one."""
-    tx.enqueue(_DECIDE, of_approval_id=approval_id, new_state=state, actor=actor, new_comment=comment, at_ms=at)
+def decide(
+    tx: Tx, approval_id: str, *, state: str, actor: str | None, comment: str | None, form: str | None, at: int
+) -> None:
+    """Settles an approval that waits for a decision; `actor` is None where its deadline does."""
+    tx.enqueue(
+        _DECIDE,
+        of_approval_id=approval_id,
+        new_state=state,
+        actor=actor,
+        new_comment=comment,
+        new_form=form,
+        at_ms=at,
+    )
+
+
+def expiring(tx: Tx, now: int, limit: int) -> list[DueApprovalRow]:
+    """Returns approvals whose deadline has passed, the earliest first."""
+    return tx.all(_EXPIRING, now=now, limit=limit)
+
+
+def reminding(tx: Tx, now: int, limit: int) -> list[DueApprovalRow]:
+    """Returns approvals whose reminder is due, the earliest first."""
+    return tx.all(_REMINDING, now=now, limit=limit)
+
+
+def reminded(tx: Tx, approval_id: str, at: int) -> None:
+    """Writes that the reminder of an approval was sent."""
+    tx.enqueue(_REMINDED, of_approval_id=approval_id, at_ms=at)
 
 
 def finish_step(
-    tx: Tx, run_id: str, step: str, *, status: str, value: str, error: tuple[str, str] | None, at: int
+    tx: Tx, run_id: str, step: str, *, status: str, value: str | None, error: tuple[str, str] | None, at: int
 ) -> None:
     """Writes the end of a decision's step, with code and message of an error, and the run's counters."""
     code, message = error or (None, None)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from backend.common import json_text, metrics, workflow_metrics
+from backend.common.clock import to_text
 from backend.common.ids import new_id
-from backend.common.json_text import JsonMapping
-from backend.common.states import ROOM, RUN_TERMINAL, RunStatus, SegmentState
+from backend.common.json_text import JsonMapping, JsonObject
+from backend.common.states import ROOM, RUN_TERMINAL, ApprovalState, RunStatus, SegmentState
 from backend.services.runs import lifecycle_sql, promotion_sql
 from backend.services.runs.change_records import (
     SEGMENT_ENDED,
@@ -98,18 +99,37 @@ def begin_segment(tx: Tx, segment_id: str, owner: str, at: int, *, leased: bool 
     return True
 
 
-def decision_event(approval: ApprovalRow, **comment: str | None) -> NewEvent:
-    """Returns the event of a decided approval, with its comment where one is given."""
-    return NewEvent(
-        "approval.decided",
-        approval.step,
-        {"approval_id": approval.approval_id, "decision": approval.state, **comment},
-    )
+class Statement(NamedTuple):
+    """Comment and form of a decision, which may hold personal data; the form is JSON text."""
+
+    comment: str | None
+    form: str | None
 
 
-def decision_value(decision: str, comment: str | None) -> str:
+def settled_events(approval: ApprovalRow, said: Statement | None = None) -> list[NewEvent]:
+    """Returns the events of a settled approval: of its deadline, and of its decision with what was said, if given."""
+    found = []
+    about: JsonObject = {"approval_id": approval.approval_id}
+    if approval.state != ApprovalState.APPROVED and approval.decided_by is None:
+        found.append(NewEvent("approval.expired", approval.step, {**about, "on_deadline": approval.on_deadline}))
+    if approval.state != ApprovalState.EXPIRED:
+        about["decision"] = approval.state
+        if said is not None:
+            about["comment"] = said.comment
+            if approval.form_schema is not None:
+                about["form"] = _parsed(said.form)
+        found.append(NewEvent("approval.decided", approval.step, about))
+    return found
+
+
+def decision_value(decision: str, said: Statement, decided_at: int) -> str:
     """Returns the value of a decided approval for the steps that need it, as JSON text."""
-    return json_text.write({"decision": decision, "comment": comment})
+    value = {"decision": decision, "comment": said.comment, "form": _parsed(said.form)}
+    return json_text.write({**value, "decided_at": to_text(decided_at)})
+
+
+def _parsed(form: str | None) -> object:
+    return None if form is None else json_text.parse(form)
 
 
 def requeue_segment(tx: Tx, segment_id: str) -> None:
@@ -271,7 +291,8 @@ def close_run(
     before, closing = _closing_segment(tx, run_id, at)
     if closing is not None:
         # Comments may hold personal data, and an event never changes: those that were not swept yet are left out.
-        events = [decision_event(approval) for approval in lifecycle_sql.unrecorded_decisions(tx, run_id, closing)]
+        settled = lifecycle_sql.unrecorded_decisions(tx, run_id, closing)
+        events = [event for approval in settled for event in settled_events(approval)]
         events += [] if promoted else _promotion(tx, run_id, at)
         failure = {"code": error_code, "message": error_message} if error_code else None
         events += [NewEvent(EVENT_OF_STATUS[status], data=failure), SEGMENT_ENDED]
@@ -345,6 +366,6 @@ def _closing_segment(tx: Tx, run_id: str, at: int) -> tuple[RunStatus, str | Non
 def _record_begin(tx: Tx, segment_id: str, begun: lifecycle_sql.BegunSegmentRow, at: int) -> None:
     events = begin_events(begun.ordinal)
     if begun.ordinal > 1 and not lifecycle_sql.is_unswept(tx, begun.run_id):
-        decided = lifecycle_sql.unrecorded_decisions(tx, begun.run_id, segment_id)
-        events += [decision_event(approval, comment=approval.comment) for approval in decided]
+        for approval in lifecycle_sql.unrecorded_decisions(tx, begun.run_id, segment_id):
+            events += settled_events(approval, Statement(approval.comment, approval.form))
     append_events(tx, segment_id, at, events)

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from backend.common.states import (
-    APPROVAL_DECIDED,
+    APPROVAL_SETTLED,
     RUN_TERMINAL,
     STEP_UNFINISHED,
     ApprovalState,
@@ -186,15 +186,29 @@ _END_SEGMENTS = Command(
 
 ADD_APPROVAL = Command(
     insert(approvals),
-    ["approval_id", "run_id", "segment_id", "step", "title", "instructions", "state", "requested_at"],
+    [
+        "approval_id",
+        "run_id",
+        "segment_id",
+        "step",
+        "title",
+        "instructions",
+        "state",
+        "requested_at",
+        "deadline_at",
+        "on_deadline",
+        "remind_at",
+        "approvers",
+        "form_schema",
+    ],
 )
-_DECIDED = (
+_SETTLED = (
     approvals.c.run_id == _RUN,
-    approvals.c.state.in_([literal_column(f"'{state}'") for state in APPROVAL_DECIDED]),
+    approvals.c.state.in_([literal_column(f"'{state}'") for state in APPROVAL_SETTLED]),
 )
-_TO_CONTINUE = ScalarQuery[str](select(approvals.c.approval_id).where(*_DECIDED, approvals.c.continued_in.is_(None)))
+_TO_CONTINUE = ScalarQuery[str](select(approvals.c.approval_id).where(*_SETTLED, approvals.c.continued_in.is_(None)))
 _CONTINUE = Command(
-    update(approvals).where(*_DECIDED, approvals.c.continued_in.is_(None)).values(continued_in=_SEGMENT)
+    update(approvals).where(*_SETTLED, approvals.c.continued_in.is_(None)).values(continued_in=_SEGMENT)
 )
 _UNRECORDED_DECISIONS = Query(
     ApprovalRow,
@@ -202,7 +216,10 @@ _UNRECORDED_DECISIONS = Query(
     .where(
         approvals.c.continued_in == _SEGMENT,
         approvals.c.run_id == _RUN,
-        ~exists().where(events.c.segment_id == _SEGMENT, events.c.type == literal_column("'approval.decided'")),
+        ~exists().where(
+            events.c.segment_id == _SEGMENT,
+            events.c.type.in_([literal_column(f"'{name}'") for name in ("approval.decided", "approval.expired")]),
+        ),
     )
     .order_by(approvals.c.decided_at),
 )
@@ -331,7 +348,7 @@ def has_begun(tx: Tx, run_id: str) -> bool:
 
 
 def start_closing_segment(tx: Tx, segment_id: str, at: int) -> BegunSegmentRow:
-    """Opens a segment that only holds a run's last events; it has no owner."""
+    """Opens a segment that only holds events of a run that nobody executes; it has no owner."""
     return tx.one(_START_CLOSING_SEGMENT, of_segment_id=segment_id, at_ms=at)
 
 

@@ -8,8 +8,9 @@ import orjson
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.common import json_text
-from backend.common.states import RunStatus, StepStatus
+from backend.common.states import DeadlineAction, RunStatus, StepStatus
 from backend.services.runs.approvals_sql import PendingApprovalRow
+from backend.services.runs.approvers import Decider, read_approvers
 from backend.services.runs.list_sql import RunSummaryRow
 from backend.services.runs.rules import STATUS_NUMBERS
 from backend.services.workflows.messages import hours_message, stored_policy_message
@@ -27,7 +28,11 @@ _STEP_KIND: Final = {name.removeprefix("STEP_KIND_").lower(): number for name, n
 _STEP_STATUS: Final = {
     name.removeprefix("STEP_STATUS_").lower(): number for name, number in runs_pb2.StepStatus.items()
 }
-
+_DEADLINE_ACTIONS: Final[Mapping[str | None, runs_pb2.DeadlineAction.ValueType]] = {
+    None: runs_pb2.DEADLINE_ACTION_UNSPECIFIED,
+    DeadlineAction.REJECT: runs_pb2.DEADLINE_ACTION_REJECT,
+    DeadlineAction.FAIL: runs_pb2.DEADLINE_ACTION_FAIL,
+}
 
 # The block of the key is digested once. A release that shows a row otherwise gives it another tag.
 _KEYED: Final = blake2b(digest_size=16, key=f"{API_VERSION} {RELEASE}".encode())
@@ -154,8 +159,9 @@ def approval(row: ApprovalRow | PendingApprovalRow) -> runs_pb2.Approval:
     )
 
 
-def pending_approval(row: PendingApprovalRow, at: int) -> runs_pb2.PendingApproval:
-    """An approval with its run, as an approver sees it at this time."""
+def pending_approval(row: PendingApprovalRow, at: int, decider: Decider) -> runs_pb2.PendingApproval:
+    """An approval with its run, as somebody who may decide approvals sees it at this time."""
+    approvers = read_approvers(row.approvers)
     message = runs_pb2.PendingApproval(
         approval=approval(row),
         run_id=row.run_id,
@@ -168,8 +174,16 @@ def pending_approval(row: PendingApprovalRow, at: int) -> runs_pb2.PendingApprov
         key_id=row.key_id or None,
         key_name=row.key_name,
         started_by=row.started_by,
+        on_deadline=_DEADLINE_ACTIONS[row.on_deadline],
+        approvers=None if approvers is None else runs_pb2.Approvers(**approvers._asdict()),
+        form_schema=row.form_schema,
+        excluded=not decider.may_decide(approvers),
     )
     set_milliseconds(message.waiting, max(0, at - row.requested_at))
+    if row.deadline_at is not None:
+        set_milliseconds(message.deadline_at, row.deadline_at)
+    if row.reminded_at is not None:
+        set_milliseconds(message.reminded_at, row.reminded_at)
     return message
 
 

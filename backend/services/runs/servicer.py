@@ -151,7 +151,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         self, request: runs_pb2.ListPendingApprovalsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListPendingApprovalsResponse:
         """Returns pending approvals, oldest first."""
-        return self._approvals.pending(request, principal_of(context).workflow_ids)
+        return self._approvals.pending(request, principal_of(context))
 
     def DecideApproval(
         self, request: runs_pb2.DecideApprovalRequest, context: grpc.ServicerContext

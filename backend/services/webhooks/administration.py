@@ -191,6 +191,8 @@ def _flags(events: Iterable[WebhookEvent]) -> dict[str, int]:
         "run_ended": int(WebhookEvent.RUN_ENDED in named),
         "run_waiting_for_approval": int(WebhookEvent.RUN_WAITING in named),
         "run_erased": int(WebhookEvent.RUN_ERASED in named),
+        "approval_reminded": int(WebhookEvent.APPROVAL_REMINDED in named),
+        "approval_expired": int(WebhookEvent.APPROVAL_EXPIRED in named),
     }
 
 

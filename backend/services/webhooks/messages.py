@@ -13,6 +13,8 @@ EVENT_NUMBERS: Final = {
     WebhookEvent.RUN_ENDED: webhooks_pb2.WEBHOOK_EVENT_RUN_ENDED,
     WebhookEvent.RUN_WAITING: webhooks_pb2.WEBHOOK_EVENT_RUN_WAITING_FOR_APPROVAL,
     WebhookEvent.RUN_ERASED: webhooks_pb2.WEBHOOK_EVENT_RUN_ERASED,
+    WebhookEvent.APPROVAL_REMINDED: webhooks_pb2.WEBHOOK_EVENT_APPROVAL_REMINDED,
+    WebhookEvent.APPROVAL_EXPIRED: webhooks_pb2.WEBHOOK_EVENT_APPROVAL_EXPIRED,
 }
 EVENTS: Final = {number: event for event, number in EVENT_NUMBERS.items()}
 _STATES: Final = {
@@ -28,6 +30,8 @@ def events_of(row: WebhookRow) -> list[WebhookEvent]:
         WebhookEvent.RUN_ENDED: row.run_ended,
         WebhookEvent.RUN_WAITING: row.run_waiting_for_approval,
         WebhookEvent.RUN_ERASED: row.run_erased,
+        WebhookEvent.APPROVAL_REMINDED: row.approval_reminded,
+        WebhookEvent.APPROVAL_EXPIRED: row.approval_expired,
     }
     return [event for event, flag in flags.items() if flag]
 

@@ -16,6 +16,8 @@ class WebhookEvent(StrEnum):
     RUN_ENDED = "run.ended"
     RUN_WAITING = "run.waiting_for_approval"
     RUN_ERASED = "run.erased"
+    APPROVAL_REMINDED = "approval.reminded"
+    APPROVAL_EXPIRED = "approval.expired"
 
 
 class DeliveryState(StrEnum):

@@ -153,6 +153,8 @@ FLAGS: Final[Mapping[WebhookEvent, Column[int]]] = {
     WebhookEvent.RUN_ENDED: webhooks.c.run_ended,
     WebhookEvent.RUN_WAITING: webhooks.c.run_waiting_for_approval,
     WebhookEvent.RUN_ERASED: webhooks.c.run_erased,
+    WebhookEvent.APPROVAL_REMINDED: webhooks.c.approval_reminded,
+    WebhookEvent.APPROVAL_EXPIRED: webhooks.c.approval_expired,
 }
 """The column that says whether a webhook reports an event."""
 

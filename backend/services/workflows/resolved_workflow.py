@@ -10,7 +10,7 @@ from backend.common.caches import RevisionedCache
 from backend.common.deployment_terms import NO_CAPABILITIES, Capabilities
 from backend.common.errors import ApiError
 from backend.common.json_text import JsonMapping
-from backend.common.states import StepStatus
+from backend.common.states import DeadlineAction, StepStatus
 from backend.services.workflows import sql
 from backend.services.workflows.manifests.names import DEFAULT_ENVIRONMENT
 from backend.services.workflows.parameters import judged_quickly
@@ -62,12 +62,26 @@ class ChildWorkflow(NamedTuple):
 COMPLETED_ALONE: Final = frozenset({StepStatus.COMPLETED.value})
 
 
+class ApprovalTerms(NamedTuple):
+    """End of an approval and who may bring it about.
+
+    Hours count from the request, and are None without a deadline or a reminder. `approvers` has roles and people, and
+    is None where everybody may decide whose role allows it; `form_schema` is None without a form.
+    """
+
+    deadline_hours: float | None
+    on_deadline: str
+    remind_hours: float | None
+    approvers: Definition | None
+    form_schema: Definition | None
+
+
 @dataclass(frozen=True, slots=True)
 class ResolvedStep:
     """A step of kind `agent`, `approval` or `workflow`, with its names resolved.
 
     `agent` is the definition of the agent, None if `agent_name` names none. `connectors` maps names to definitions.
-    `title` and `instructions` are those of an approval; `retry` is None for a step without retries, and
+    `title`, `instructions` and `approval` are those of an approval; `retry` is None for a step without retries, and
     `timeout_seconds` for one with the time of its environment. `outputs` says whether its files are promoted.
     `when` is an expression; `accept` are the statuses of needs with which the step runs.
     """
@@ -87,6 +101,7 @@ class ResolvedStep:
     retry: Definition | None = None
     timeout_seconds: int | None = None
     outputs: bool = True
+    approval: ApprovalTerms | None = None
     when: str | None = None
     accept: frozenset[str] = COMPLETED_ALONE
     fan_out: FanOut | None = None
@@ -327,6 +342,7 @@ def _step(step: Definition, resources: Resources, phase: Phase) -> ResolvedStep:
         retry=step.get("retry"),
         timeout_seconds=step.get("timeout_seconds") or (None if phase is Phase.MAIN else _CLEANUP_SECONDS),
         outputs=step.get("outputs", True),
+        approval=_approval_terms(approval) if approval else None,
         when=step.get("when"),
         accept=frozenset(step.get("accept") or COMPLETED_ALONE),
         fan_out=_fan_out(step),
@@ -346,3 +362,23 @@ def _fan_out(step: Definition) -> FanOut | None:
 def _child(step: Definition) -> ChildWorkflow | None:
     name = step.get("workflow")
     return None if name is None else ChildWorkflow(name, step.get("version"), step.get("parameters") or {})
+
+
+def _approval_terms(approval: Definition) -> ApprovalTerms:
+    # Versions stored by an earlier release have none of these.
+    return ApprovalTerms(
+        deadline_hours=approval.get("deadline_hours"),
+        on_deadline=approval.get("on_deadline") or DeadlineAction.REJECT,
+        remind_hours=approval.get("remind_hours"),
+        approvers=approval.get("approvers"),
+        form_schema=_form_schema(approval["form"]) if approval.get("form") else None,
+    )
+
+
+def _form_schema(form: Definition) -> Definition:
+    """Returns the JSON Schema of a form, which allows no values beside its own."""
+    properties = {
+        name: {rule: bound for rule, bound in value.items() if bound is not None}
+        for name, value in form["properties"].items()
+    }
+    return {**form, "properties": properties, "additionalProperties": False}

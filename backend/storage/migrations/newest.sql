@@ -164,7 +164,7 @@ CREATE TABLE approvals (
 	decided_at BIGINT, 
 	decided_by TEXT, 
 	comment TEXT, 
-	continued_in TEXT, 
+	continued_in TEXT, deadline_at BIGINT, remind_at BIGINT, reminded_at BIGINT, on_deadline TEXT, approvers TEXT, form_schema TEXT, form TEXT, 
 	CONSTRAINT pk_approvals PRIMARY KEY (approval_id), 
 	CONSTRAINT fk_approvals_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
@@ -418,7 +418,7 @@ CREATE TABLE webhooks (
 	created_at BIGINT NOT NULL, 
 	paused_at BIGINT, 
 	paused_reason TEXT, 
-	failing_since BIGINT, 
+	failing_since BIGINT, approval_reminded INTEGER DEFAULT '0' NOT NULL, approval_expired INTEGER DEFAULT '0' NOT NULL, 
 	CONSTRAINT pk_webhooks PRIMARY KEY (webhook_id), 
 	CONSTRAINT fk_webhooks_key_id_api_keys FOREIGN KEY(key_id) REFERENCES api_keys (key_id) ON DELETE CASCADE
 );
@@ -580,4 +580,6 @@ CREATE TABLE shared_files (
 	CONSTRAINT fk_shared_files_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_shared_files_run_id ON shared_files (run_id);
-INSERT INTO alembic_version (version_num) VALUES ('0030');
+CREATE INDEX ix_approvals_deadline ON approvals (deadline_at) WHERE state = 'pending' AND deadline_at IS NOT NULL;
+CREATE INDEX ix_approvals_remind ON approvals (remind_at) WHERE state = 'pending' AND remind_at IS NOT NULL;
+INSERT INTO alembic_version (version_num) VALUES ('0032');

@@ -140,7 +140,7 @@ approvals = Table(
     Column("step", Text, nullable=False),
     Column("title", Text, nullable=False),
     Column("instructions", Text),
-    # `pending`, `approved`, `rejected` or `withdrawn`.
+    # `pending`, `approved`, `rejected`, `expired` or `withdrawn`.
     Column("state", Text, nullable=False),
     Column("requested_at", BigInteger, nullable=False),
     Column("decided_at", BigInteger),
@@ -148,6 +148,17 @@ approvals = Table(
     Column("comment", Text),
     # The segment that continues after the decision; null while the segment that asked still runs.
     Column("continued_in", Text),
+    Column("deadline_at", BigInteger),
+    # `reject` or `fail`; null without a deadline.
+    Column("on_deadline", Text),
+    # When a reminder is due; null once it was sent.
+    Column("remind_at", BigInteger),
+    Column("reminded_at", BigInteger),
+    # JSON object with `roles` and `people`; null where everybody may decide whose role allows it.
+    Column("approvers", Text),
+    # JSON Schema of the values that a person fills in, and these values as JSON.
+    Column("form_schema", Text),
+    Column("form", Text),
     Index(None, "run_id", "requested_at"),
     partial_index(
         "ix_approvals_pending",
@@ -155,6 +166,8 @@ approvals = Table(
         where="state = 'pending'",
     ),
     partial_index("ix_approvals_decided", "decided_at", "approval_id", where="decided_by IS NOT NULL"),
+    partial_index("ix_approvals_deadline", "deadline_at", where="state = 'pending' AND deadline_at IS NOT NULL"),
+    partial_index("ix_approvals_remind", "remind_at", where="state = 'pending' AND remind_at IS NOT NULL"),
 )
 
 
@@ -173,6 +186,9 @@ class ApprovalRow(NamedTuple):
     decided_by: str | None
     comment: str | None
     continued_in: str | None
+    on_deadline: str | None
+    form_schema: str | None
+    form: str | None
 
 
 step_logs = Table(

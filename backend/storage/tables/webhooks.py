@@ -19,6 +19,8 @@ webhooks = Table(
     Column("run_ended", Integer, nullable=False),
     Column("run_waiting_for_approval", Integer, nullable=False),
     Column("run_erased", Integer, nullable=False),
+    Column("approval_reminded", Integer, nullable=False, server_default="0"),
+    Column("approval_expired", Integer, nullable=False, server_default="0"),
     # Readable, as messages are signed with it: `whsec_` and 32 bytes in base64.
     Column("secret", Text, nullable=False),
     Column("previous_secret", Text),
@@ -44,6 +46,8 @@ class WebhookRow(NamedTuple):
     run_ended: int
     run_waiting_for_approval: int
     run_erased: int
+    approval_reminded: int
+    approval_expired: int
     secret: str
     previous_secret: str | None
     previous_secret_expires_at: int | None
@@ -63,7 +67,7 @@ webhook_deliveries = Table(
     Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), nullable=False),
     # The place among the run's messages to this webhook, from 1.
     Column("ordinal", Integer, nullable=False),
-    # `run.ended`, `run.waiting_for_approval` or `run.erased`.
+    # `run.ended`, `run.waiting_for_approval`, `run.erased`, `approval.reminded` or `approval.expired`.
     Column("event", Text, nullable=False),
     # The run's status at that time.
     Column("run_status", Text, nullable=False),

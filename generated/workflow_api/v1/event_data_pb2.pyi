@@ -73,6 +73,8 @@ class EventData(_message.Message):
     PUBLISH_COMPLETED_FIELD_NUMBER: _builtins.int
     WARNING_FIELD_NUMBER: _builtins.int
     STEP_REUSED_FIELD_NUMBER: _builtins.int
+    APPROVAL_REMINDED_FIELD_NUMBER: _builtins.int
+    APPROVAL_EXPIRED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def segment_started(self) -> Global___SegmentStartedData:
         """A runtime segment began."""
@@ -127,7 +129,7 @@ class EventData(_message.Message):
 
     @_builtins.property
     def approval_decided(self) -> Global___ApprovalDecidedData:
-        """A person decided an approval."""
+        """A person decided an approval, or its deadline rejected it."""
 
     @_builtins.property
     def output_promoted(self) -> Global___OutputPromotedData:
@@ -157,6 +159,14 @@ class EventData(_message.Message):
     def step_reused(self) -> Global___StepReusedData:
         """A resumed run reuses a completed step of an earlier run."""
 
+    @_builtins.property
+    def approval_reminded(self) -> Global___ApprovalRemindedData:
+        """An approval still waits for a person."""
+
+    @_builtins.property
+    def approval_expired(self) -> Global___ApprovalExpiredData:
+        """The deadline of an approval passed before anybody decided it."""
+
     def __init__(
         self,
         *,
@@ -181,12 +191,14 @@ class EventData(_message.Message):
         publish_completed: Global___PublishCompletedData | None = ...,
         warning: Global___WarningData | None = ...,
         step_reused: Global___StepReusedData | None = ...,
+        approval_reminded: Global___ApprovalRemindedData | None = ...,
+        approval_expired: Global___ApprovalExpiredData | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_requested", b"approval_requested", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_expired", b"approval_expired", "approval_reminded", b"approval_reminded", "approval_requested", b"approval_requested", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_requested", b"approval_requested", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_expired", b"approval_expired", "approval_reminded", b"approval_reminded", "approval_requested", b"approval_requested", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_data: _TypeAlias = _typing.Literal["segment_started", "segment_ended", "run_started", "run_completed", "run_failed", "run_cancelled", "inputs_materialised", "step_started", "step_progress", "step_completed", "step_failed", "step_skipped", "approval_requested", "approval_decided", "output_promoted", "redaction_started", "redaction_completed", "publish_started", "publish_completed", "warning", "step_reused"]  # noqa: Y015
+    _WhichOneofReturnType_data: _TypeAlias = _typing.Literal["segment_started", "segment_ended", "run_started", "run_completed", "run_failed", "run_cancelled", "inputs_materialised", "step_started", "step_progress", "step_completed", "step_failed", "step_skipped", "approval_requested", "approval_decided", "output_promoted", "redaction_started", "redaction_completed", "publish_started", "publish_completed", "warning", "step_reused", "approval_reminded", "approval_expired"]  # noqa: Y015
     _WhichOneofArgType_data: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_data) -> _WhichOneofReturnType_data | None: ...
 
@@ -452,28 +464,97 @@ class ApprovalDecidedData(_message.Message):
     APPROVAL_ID_FIELD_NUMBER: _builtins.int
     DECISION_FIELD_NUMBER: _builtins.int
     COMMENT_FIELD_NUMBER: _builtins.int
+    FORM_FIELD_NUMBER: _builtins.int
     approval_id: _builtins.str
     """The approval."""
     decision: Global___ApprovalDecision.ValueType
     """What was decided."""
     comment: _builtins.str
-    """What the person said of it, null for nothing; absent where it could not be swept for personal data."""
+    """What the person said of it, null for nothing, `deadline` where nobody decided it in time; absent where it could not
+    be swept for personal data.
+    """
+    form: _builtins.str
+    """Values of the form, null for none; absent where the approval has no form, and where they could not be swept for
+    personal data.
+    """
     def __init__(
         self,
         *,
         approval_id: _builtins.str = ...,
         decision: Global___ApprovalDecision.ValueType = ...,
         comment: _builtins.str | None = ...,
+        form: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "comment", b"comment"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "_form", b"_form", "comment", b"comment", "form", b"form"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "approval_id", b"approval_id", "comment", b"comment", "decision", b"decision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "_form", b"_form", "approval_id", b"approval_id", "comment", b"comment", "decision", b"decision", "form", b"form"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__comment: _TypeAlias = _typing.Literal["comment"]  # noqa: Y015
     _WhichOneofArgType__comment: _TypeAlias = _typing.Literal["_comment", b"_comment"]  # noqa: Y015
+    _WhichOneofReturnType__form: _TypeAlias = _typing.Literal["form"]  # noqa: Y015
+    _WhichOneofArgType__form: _TypeAlias = _typing.Literal["_form", b"_form"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__comment) -> _WhichOneofReturnType__comment | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__form) -> _WhichOneofReturnType__form | None: ...
 
 Global___ApprovalDecidedData: _TypeAlias = ApprovalDecidedData  # noqa: Y015
+
+@_typing.final
+class ApprovalRemindedData(_message.Message):
+    """Data of `approval.reminded`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPROVAL_ID_FIELD_NUMBER: _builtins.int
+    DEADLINE_AT_FIELD_NUMBER: _builtins.int
+    approval_id: _builtins.str
+    """The approval."""
+    @_builtins.property
+    def deadline_at(self) -> _timestamp_pb2.Timestamp:
+        """When it expires; null for never."""
+
+    def __init__(
+        self,
+        *,
+        approval_id: _builtins.str = ...,
+        deadline_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deadline_at", b"_deadline_at", "deadline_at", b"deadline_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deadline_at", b"_deadline_at", "approval_id", b"approval_id", "deadline_at", b"deadline_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__deadline_at: _TypeAlias = _typing.Literal["deadline_at"]  # noqa: Y015
+    _WhichOneofArgType__deadline_at: _TypeAlias = _typing.Literal["_deadline_at", b"_deadline_at"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_at) -> _WhichOneofReturnType__deadline_at | None: ...
+
+Global___ApprovalRemindedData: _TypeAlias = ApprovalRemindedData  # noqa: Y015
+
+@_typing.final
+class ApprovalExpiredData(_message.Message):
+    """Data of `approval.expired`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPROVAL_ID_FIELD_NUMBER: _builtins.int
+    ON_DEADLINE_FIELD_NUMBER: _builtins.int
+    approval_id: _builtins.str
+    """The approval."""
+    on_deadline: _runs_pb2.DeadlineAction.ValueType
+    """How its deadline ends it."""
+    def __init__(
+        self,
+        *,
+        approval_id: _builtins.str = ...,
+        on_deadline: _runs_pb2.DeadlineAction.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "on_deadline", b"on_deadline"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApprovalExpiredData: _TypeAlias = ApprovalExpiredData  # noqa: Y015
 
 @_typing.final
 class OutputPromotedData(_message.Message):

@@ -37,6 +37,8 @@ class _ApprovalStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Approva
     """A person has rejected it."""
     APPROVAL_STATE_WITHDRAWN: _ApprovalState.ValueType  # 4
     """Its run ended before anybody decided."""
+    APPROVAL_STATE_EXPIRED: _ApprovalState.ValueType  # 5
+    """Its deadline passed, and failed the run without a decision."""
 
 class ApprovalState(_ApprovalState, metaclass=_ApprovalStateEnumTypeWrapper):
     """Where an approval stands."""
@@ -51,6 +53,8 @@ APPROVAL_STATE_REJECTED: ApprovalState.ValueType  # 3
 """A person has rejected it."""
 APPROVAL_STATE_WITHDRAWN: ApprovalState.ValueType  # 4
 """Its run ended before anybody decided."""
+APPROVAL_STATE_EXPIRED: ApprovalState.ValueType  # 5
+"""Its deadline passed, and failed the run without a decision."""
 Global___ApprovalState: _TypeAlias = ApprovalState  # noqa: Y015
 
 @_typing.final
@@ -433,7 +437,7 @@ class Decision(_message.Message):
     state: Global___ApprovalState.ValueType
     """Whether it was approved or rejected."""
     decided_by: _builtins.str
-    """Who decided it."""
+    """Who decided it; empty where its deadline rejected it."""
     @_builtins.property
     def decided_at(self) -> _timestamp_pb2.Timestamp:
         """When it was decided."""
@@ -559,6 +563,7 @@ class RunDecision(_message.Message):
     WORKFLOW_NAME_FIELD_NUMBER: _builtins.int
     COMMENT_FIELD_NUMBER: _builtins.int
     REQUESTED_AT_FIELD_NUMBER: _builtins.int
+    FORM_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     workflow_id: _builtins.str
@@ -567,6 +572,8 @@ class RunDecision(_message.Message):
     """Its name."""
     comment: _builtins.str
     """What the person wrote; absent where the PII policy of the run redacts, whose events have it swept."""
+    form: _builtins.str
+    """Values of its form; absent where it has none, and where the PII policy of the run redacts."""
     @_builtins.property
     def decision(self) -> Global___Decision:
         """The decision."""
@@ -584,14 +591,20 @@ class RunDecision(_message.Message):
         workflow_name: _builtins.str = ...,
         comment: _builtins.str | None = ...,
         requested_at: _timestamp_pb2.Timestamp | None = ...,
+        form: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "comment", b"comment", "decision", b"decision", "requested_at", b"requested_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "_form", b"_form", "comment", b"comment", "decision", b"decision", "form", b"form", "requested_at", b"requested_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "comment", b"comment", "decision", b"decision", "requested_at", b"requested_at", "run_id", b"run_id", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "_form", b"_form", "comment", b"comment", "decision", b"decision", "form", b"form", "requested_at", b"requested_at", "run_id", b"run_id", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__comment: _TypeAlias = _typing.Literal["comment"]  # noqa: Y015
     _WhichOneofArgType__comment: _TypeAlias = _typing.Literal["_comment", b"_comment"]  # noqa: Y015
+    _WhichOneofReturnType__form: _TypeAlias = _typing.Literal["form"]  # noqa: Y015
+    _WhichOneofArgType__form: _TypeAlias = _typing.Literal["_form", b"_form"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__comment) -> _WhichOneofReturnType__comment | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__form) -> _WhichOneofReturnType__form | None: ...
 
 Global___RunDecision: _TypeAlias = RunDecision  # noqa: Y015
 

@@ -162,6 +162,30 @@ STEP_STATUS_BLOCKED: StepStatus.ValueType  # 8
 """Blocked: rejected, or behind a step that failed."""
 Global___StepStatus: _TypeAlias = StepStatus  # noqa: Y015
 
+class _DeadlineAction:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DeadlineActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DeadlineAction.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DEADLINE_ACTION_UNSPECIFIED: _DeadlineAction.ValueType  # 0
+    """No deadline."""
+    DEADLINE_ACTION_REJECT: _DeadlineAction.ValueType  # 1
+    """It rejects it: a decision of nobody, with the comment `deadline`."""
+    DEADLINE_ACTION_FAIL: _DeadlineAction.ValueType  # 2
+    """It fails the run, with no decision."""
+
+class DeadlineAction(_DeadlineAction, metaclass=_DeadlineActionEnumTypeWrapper):
+    """How a deadline that passes ends an approval; none approves."""
+
+DEADLINE_ACTION_UNSPECIFIED: DeadlineAction.ValueType  # 0
+"""No deadline."""
+DEADLINE_ACTION_REJECT: DeadlineAction.ValueType  # 1
+"""It rejects it: a decision of nobody, with the comment `deadline`."""
+DEADLINE_ACTION_FAIL: DeadlineAction.ValueType  # 2
+"""It fails the run, with no decision."""
+Global___DeadlineAction: _TypeAlias = DeadlineAction  # noqa: Y015
+
 @_typing.final
 class RunCounts(_message.Message):
     """Counts of a run's parts."""
@@ -1628,7 +1652,7 @@ class Event(_message.Message):
     type: _builtins.str
     """One of `segment.started`, `segment.ended`, `run.started`, `run.completed`, `run.failed`, `run.cancelled`,
     `inputs.materialised`, `step.started`, `step.progress`, `step.completed`, `step.failed`, `step.skipped`,
-    `approval.requested`, `approval.decided`, `output.promoted`, `redaction.started`, `redaction.completed`,
+    `approval.requested`, `approval.reminded`, `approval.expired`, `approval.decided`, `output.promoted`, `redaction.started`, `redaction.completed`,
     `publish.started`, `publish.completed` and `warning`.
     """
     step: _builtins.str
@@ -2041,6 +2065,7 @@ class ListPendingApprovalsRequest(_message.Message):
     WORKFLOW_ID_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
+    BY_DEADLINE_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Most approvals to return."""
     page_token: _builtins.str
@@ -2051,6 +2076,8 @@ class ListPendingApprovalsRequest(_message.Message):
     """Only those of the step of this handle."""
     run_id: _builtins.str
     """Only those of this run."""
+    by_deadline: _builtins.bool
+    """Those with the nearest deadline first, and those without one last; oldest first without it."""
     def __init__(
         self,
         *,
@@ -2059,10 +2086,11 @@ class ListPendingApprovalsRequest(_message.Message):
         workflow_id: _builtins.str | None = ...,
         step: _builtins.str | None = ...,
         run_id: _builtins.str | None = ...,
+        by_deadline: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_run_id", b"_run_id", "_step", b"_step", "_workflow_id", b"_workflow_id", "page_size", b"page_size", "run_id", b"run_id", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_run_id", b"_run_id", "_step", b"_step", "_workflow_id", b"_workflow_id", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_run_id", b"_run_id", "_step", b"_step", "_workflow_id", b"_workflow_id", "by_deadline", b"by_deadline", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
@@ -2082,6 +2110,36 @@ class ListPendingApprovalsRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__workflow_id) -> _WhichOneofReturnType__workflow_id | None: ...
 
 Global___ListPendingApprovalsRequest: _TypeAlias = ListPendingApprovalsRequest  # noqa: Y015
+
+@_typing.final
+class Approvers(_message.Message):
+    """People who may decide an approval, of those whose role lets them decide any."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLES_FIELD_NUMBER: _builtins.int
+    PEOPLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Everybody of these roles."""
+
+    @_builtins.property
+    def people(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """These people, by the names that they sign in with."""
+
+    def __init__(
+        self,
+        *,
+        roles: _abc.Iterable[_builtins.str] | None = ...,
+        people: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["people", b"people", "roles", b"roles"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Approvers: _TypeAlias = Approvers  # noqa: Y015
 
 @_typing.final
 class PendingApproval(_message.Message):
@@ -2121,6 +2179,12 @@ class PendingApproval(_message.Message):
     KEY_NAME_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
     STARTED_BY_FIELD_NUMBER: _builtins.int
+    DEADLINE_AT_FIELD_NUMBER: _builtins.int
+    ON_DEADLINE_FIELD_NUMBER: _builtins.int
+    REMINDED_AT_FIELD_NUMBER: _builtins.int
+    APPROVERS_FIELD_NUMBER: _builtins.int
+    FORM_SCHEMA_FIELD_NUMBER: _builtins.int
+    EXCLUDED_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     workflow_name: _builtins.str
@@ -2139,6 +2203,12 @@ class PendingApproval(_message.Message):
     """The key's name; absent where none started it, or the key was deleted."""
     started_by: _builtins.str
     """The key's name, or the person who started it; absent where it is not known any more."""
+    on_deadline: Global___DeadlineAction.ValueType
+    """How its deadline ends it."""
+    form_schema: _builtins.str
+    """JSON Schema of the values that a person fills in to approve it; absent where there are none."""
+    excluded: _builtins.bool
+    """Whether the caller is none of the approvers, so that a decision of theirs is refused."""
     @_builtins.property
     def approval(self) -> Global___Approval:
         """The approval."""
@@ -2150,6 +2220,18 @@ class PendingApproval(_message.Message):
     @_builtins.property
     def waiting(self) -> _duration_pb2.Duration:
         """How long it has waited."""
+
+    @_builtins.property
+    def deadline_at(self) -> _timestamp_pb2.Timestamp:
+        """When it expires; absent where it waits without an end."""
+
+    @_builtins.property
+    def reminded_at(self) -> _timestamp_pb2.Timestamp:
+        """When the reminder was sent; absent where none was."""
+
+    @_builtins.property
+    def approvers(self) -> Global___Approvers:
+        """The only people who may decide it; absent where everybody may whose role allows it."""
 
     def __init__(
         self,
@@ -2166,25 +2248,47 @@ class PendingApproval(_message.Message):
         key_name: _builtins.str | None = ...,
         waiting: _duration_pb2.Duration | None = ...,
         started_by: _builtins.str | None = ...,
+        deadline_at: _timestamp_pb2.Timestamp | None = ...,
+        on_deadline: Global___DeadlineAction.ValueType = ...,
+        reminded_at: _timestamp_pb2.Timestamp | None = ...,
+        approvers: Global___Approvers | None = ...,
+        form_schema: _builtins.str | None = ...,
+        excluded: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_key_id", b"_key_id", "_key_name", b"_key_name", "_started_by", b"_started_by", "approval", b"approval", "client_reference", b"client_reference", "key_id", b"key_id", "key_name", b"key_name", "started_by", b"started_by", "waiting", b"waiting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "reminded_at", b"reminded_at", "started_by", b"started_by", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_key_id", b"_key_id", "_key_name", b"_key_name", "_started_by", b"_started_by", "approval", b"approval", "client_reference", b"client_reference", "key_id", b"key_id", "key_name", b"key_name", "labels", b"labels", "run_id", b"run_id", "started_by", b"started_by", "triggered_by", b"triggered_by", "version", b"version", "waiting", b"waiting", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "excluded", b"excluded", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "labels", b"labels", "on_deadline", b"on_deadline", "reminded_at", b"reminded_at", "run_id", b"run_id", "started_by", b"started_by", "triggered_by", b"triggered_by", "version", b"version", "waiting", b"waiting", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__approvers: _TypeAlias = _typing.Literal["approvers"]  # noqa: Y015
+    _WhichOneofArgType__approvers: _TypeAlias = _typing.Literal["_approvers", b"_approvers"]  # noqa: Y015
     _WhichOneofReturnType__client_reference: _TypeAlias = _typing.Literal["client_reference"]  # noqa: Y015
     _WhichOneofArgType__client_reference: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference"]  # noqa: Y015
+    _WhichOneofReturnType__deadline_at: _TypeAlias = _typing.Literal["deadline_at"]  # noqa: Y015
+    _WhichOneofArgType__deadline_at: _TypeAlias = _typing.Literal["_deadline_at", b"_deadline_at"]  # noqa: Y015
+    _WhichOneofReturnType__form_schema: _TypeAlias = _typing.Literal["form_schema"]  # noqa: Y015
+    _WhichOneofArgType__form_schema: _TypeAlias = _typing.Literal["_form_schema", b"_form_schema"]  # noqa: Y015
     _WhichOneofReturnType__key_id: _TypeAlias = _typing.Literal["key_id"]  # noqa: Y015
     _WhichOneofArgType__key_id: _TypeAlias = _typing.Literal["_key_id", b"_key_id"]  # noqa: Y015
     _WhichOneofReturnType__key_name: _TypeAlias = _typing.Literal["key_name"]  # noqa: Y015
     _WhichOneofArgType__key_name: _TypeAlias = _typing.Literal["_key_name", b"_key_name"]  # noqa: Y015
+    _WhichOneofReturnType__reminded_at: _TypeAlias = _typing.Literal["reminded_at"]  # noqa: Y015
+    _WhichOneofArgType__reminded_at: _TypeAlias = _typing.Literal["_reminded_at", b"_reminded_at"]  # noqa: Y015
     _WhichOneofReturnType__started_by: _TypeAlias = _typing.Literal["started_by"]  # noqa: Y015
     _WhichOneofArgType__started_by: _TypeAlias = _typing.Literal["_started_by", b"_started_by"]  # noqa: Y015
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__approvers) -> _WhichOneofReturnType__approvers | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__client_reference) -> _WhichOneofReturnType__client_reference | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deadline_at) -> _WhichOneofReturnType__deadline_at | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__form_schema) -> _WhichOneofReturnType__form_schema | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__key_id) -> _WhichOneofReturnType__key_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__key_name) -> _WhichOneofReturnType__key_name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reminded_at) -> _WhichOneofReturnType__reminded_at | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__started_by) -> _WhichOneofReturnType__started_by | None: ...
 
@@ -2229,26 +2333,37 @@ class DecideApprovalRequest(_message.Message):
     APPROVAL_ID_FIELD_NUMBER: _builtins.int
     APPROVE_FIELD_NUMBER: _builtins.int
     COMMENT_FIELD_NUMBER: _builtins.int
+    FORM_FIELD_NUMBER: _builtins.int
     approval_id: _builtins.str
     """The approval."""
     approve: _builtins.bool
     """True to approve, false to reject."""
     comment: _builtins.str
     """Why, for the record."""
+    form: _builtins.str
+    """Values of the approval's form, a JSON object of at most 8,192 bytes; `{}` where an approval with a form is approved
+    without. They must fit the form's schema, also where a rejection gives some.
+    """
     def __init__(
         self,
         *,
         approval_id: _builtins.str = ...,
         approve: _builtins.bool = ...,
         comment: _builtins.str | None = ...,
+        form: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "comment", b"comment"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "_form", b"_form", "comment", b"comment", "form", b"form"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "approval_id", b"approval_id", "approve", b"approve", "comment", b"comment"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "_form", b"_form", "approval_id", b"approval_id", "approve", b"approve", "comment", b"comment", "form", b"form"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__comment: _TypeAlias = _typing.Literal["comment"]  # noqa: Y015
     _WhichOneofArgType__comment: _TypeAlias = _typing.Literal["_comment", b"_comment"]  # noqa: Y015
+    _WhichOneofReturnType__form: _TypeAlias = _typing.Literal["form"]  # noqa: Y015
+    _WhichOneofArgType__form: _TypeAlias = _typing.Literal["_form", b"_form"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__comment) -> _WhichOneofReturnType__comment | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__form) -> _WhichOneofReturnType__form | None: ...
 
 Global___DecideApprovalRequest: _TypeAlias = DecideApprovalRequest  # noqa: Y015
 

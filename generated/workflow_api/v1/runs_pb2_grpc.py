@@ -216,7 +216,9 @@ class RunsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DecideApproval(self, request, context):
-        """Records a person's decision; an approval starts a new runtime segment, a rejection fails the run.
+        """Records a person's decision; an approval starts a new runtime segment, a rejection fails the run. Of an approval with
+        `approvers`, a person who has signed in to a console must be one of them; another caller is an operator's tool, may
+        decide any, and is audited as one outside of them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -76,7 +76,10 @@ class RunsServiceStub:
     ListPendingApprovals: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListPendingApprovalsRequest, _runs_pb2.ListPendingApprovalsResponse]
     """Every approval that waits for a person, oldest first."""
     DecideApproval: _grpc.UnaryUnaryMultiCallable[_runs_pb2.DecideApprovalRequest, _runs_pb2.DecideApprovalResponse]
-    """Records a person's decision; an approval starts a new runtime segment, a rejection fails the run."""
+    """Records a person's decision; an approval starts a new runtime segment, a rejection fails the run. Of an approval with
+    `approvers`, a person who has signed in to a console must be one of them; another caller is an operator's tool, may
+    decide any, and is audited as one outside of them.
+    """
     RunUpkeep: _grpc.UnaryUnaryMultiCallable[_runs_pb2.RunUpkeepRequest, _runs_pb2.RunUpkeepResponse]
     """Erases run data past the deployment's retention and deletes records past their time, as happens every hour, for
     some seconds at most.
@@ -130,7 +133,10 @@ class RunsServiceAsyncStub(RunsServiceStub):
     ListPendingApprovals: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListPendingApprovalsRequest, _runs_pb2.ListPendingApprovalsResponse]  # type: ignore[assignment]
     """Every approval that waits for a person, oldest first."""
     DecideApproval: _aio.UnaryUnaryMultiCallable[_runs_pb2.DecideApprovalRequest, _runs_pb2.DecideApprovalResponse]  # type: ignore[assignment]
-    """Records a person's decision; an approval starts a new runtime segment, a rejection fails the run."""
+    """Records a person's decision; an approval starts a new runtime segment, a rejection fails the run. Of an approval with
+    `approvers`, a person who has signed in to a console must be one of them; another caller is an operator's tool, may
+    decide any, and is audited as one outside of them.
+    """
     RunUpkeep: _aio.UnaryUnaryMultiCallable[_runs_pb2.RunUpkeepRequest, _runs_pb2.RunUpkeepResponse]  # type: ignore[assignment]
     """Erases run data past the deployment's retention and deletes records past their time, as happens every hour, for
     some seconds at most.
@@ -265,7 +271,10 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.DecideApprovalRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.DecideApprovalResponse, _abc.Awaitable[_runs_pb2.DecideApprovalResponse]]:
-        """Records a person's decision; an approval starts a new runtime segment, a rejection fails the run."""
+        """Records a person's decision; an approval starts a new runtime segment, a rejection fails the run. Of an approval with
+        `approvers`, a person who has signed in to a console must be one of them; another caller is an operator's tool, may
+        decide any, and is audited as one outside of them.
+        """
 
     @_abc_1.abstractmethod
     def RunUpkeep(

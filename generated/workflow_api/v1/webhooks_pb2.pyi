@@ -35,6 +35,10 @@ class _WebhookEventEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WebhookE
     """A run waits for an approval."""
     WEBHOOK_EVENT_RUN_ERASED: _WebhookEvent.ValueType  # 3
     """A run's data was erased."""
+    WEBHOOK_EVENT_APPROVAL_REMINDED: _WebhookEvent.ValueType  # 4
+    """An approval still waits, as long as its step set for a reminder."""
+    WEBHOOK_EVENT_APPROVAL_EXPIRED: _WebhookEvent.ValueType  # 5
+    """The deadline of an approval passed before anybody decided it."""
 
 class WebhookEvent(_WebhookEvent, metaclass=_WebhookEventEnumTypeWrapper):
     """What a webhook tells of. The spelling is the `type` of the message."""
@@ -47,6 +51,10 @@ WEBHOOK_EVENT_RUN_WAITING_FOR_APPROVAL: WebhookEvent.ValueType  # 2
 """A run waits for an approval."""
 WEBHOOK_EVENT_RUN_ERASED: WebhookEvent.ValueType  # 3
 """A run's data was erased."""
+WEBHOOK_EVENT_APPROVAL_REMINDED: WebhookEvent.ValueType  # 4
+"""An approval still waits, as long as its step set for a reminder."""
+WEBHOOK_EVENT_APPROVAL_EXPIRED: WebhookEvent.ValueType  # 5
+"""The deadline of an approval passed before anybody decided it."""
 Global___WebhookEvent: _TypeAlias = WebhookEvent  # noqa: Y015
 
 class _WebhookDeliveryState:

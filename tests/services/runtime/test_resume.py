@@ -203,9 +203,41 @@ def test_approvals_already_given_are_reused_where_what_they_rest_on_is(world: Ru
     answer = resume(world, ended)
     assert list(answer.reused) == ["roll", "review"]
     row = world.until_ended(answer.run.summary.run_id)
-    assert json.loads(row.result)["needs"]["review"] == {"decision": "approved", "comment": "ok"}
+    review = json.loads(row.result)["needs"]["review"]
+    assert review.pop("decided_at") is not None
+    assert review == {"decision": "approved", "comment": "ok", "form": None}
     again = resume(world, ended, from_step="roll", dry_run=True)
     assert why(again)["review"] == "It needs step 'roll', which is executed."
+
+
+FORM: Final = {"properties": {"note": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("ends", "reason"),
+    [
+        ({"deadline_hours": 2, "on_deadline": "fail", "remind_hours": 1}, None),
+        ({"approvers": {"people": ["kim"]}}, "Its definition has changed."),
+        ({"form": {"properties": {"other": {"type": "string"}}}}, "Its definition has changed."),
+    ],
+)
+def test_a_decision_is_reused_unless_other_people_or_values_are_asked_for(
+    world: RuntimeWorld, ends: dict[str, Any], reason: str | None
+) -> None:
+    def steps(**approval: Any) -> list[dict[str, Any]]:
+        return [
+            {"step": "review", "approval": {"title": "Well?", "form": FORM, **approval}},
+            agent_step("last", "fail", "review"),
+        ]
+
+    flow(world, "Bounded", steps=steps(deadline_hours=48))
+    ended = world.started("Bounded")
+    world.until_status(ended, "waiting_for_approval")
+    world.decide(world.approvals(ended)["review"], approve=True, form='{"note": "x"}')
+    assert world.until_ended(ended).status == "failed"
+    flow(world, "Bounded", steps=steps(**ends))
+    answer = resume(world, ended, dry_run=True)
+    assert why(answer).get("review") == reason
 
 
 def test_erasing_either_run_takes_nothing_from_the_other(world: RuntimeWorld) -> None:
@@ -396,14 +428,17 @@ def test_a_decision_that_the_ended_run_has_not_swept_is_swept_before_it_is_reuse
     world.until_status(ended, "waiting_for_approval")
     world.decide(world.approvals(ended)["review"], True)
     world.until_ended(ended)
-    raw = json.dumps({"decision": "approved", "comment": "ask ana@example.com"})
+    at = "2026-09-24T10:15:30.123+00:00"
+    said = {"comment": "ask ana@example.com", "form": {"to": "ana@example.com"}}
+    raw = json.dumps({"decision": "approved", **said, "decided_at": at})
     world.services.database.write(lambda tx: set_value(tx, ended, "review", raw))
     mended(world)
     answer = resume(world, ended)
     assert list(answer.reused) == ["review"]
     row = world.until_ended(answer.run.summary.run_id)
     (review,) = world.dump(f"steps WHERE run_id = '{row.run_id}' AND step = 'review'")
-    assert json.loads(review.value) == {"decision": "approved", "comment": "ask [EMAIL_ADDRESS]"}
+    swept = {"comment": "ask [EMAIL_ADDRESS]", "form": {"to": "[EMAIL_ADDRESS]"}}
+    assert json.loads(review.value) == {"decision": "approved", **swept, "decided_at": at}
 
 
 def set_value(tx: Tx, run_id: str, step: str, value: str) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from backend.common.principal import Principal
 from backend.common.secrets import Secrets
 from backend.resources.models import Models
 from backend.resources.redaction.confined_redactor import ConfinedRedactor
@@ -25,6 +26,7 @@ from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import LONGEST_WAIT_SECONDS, until
 from workflow_api.v1 import reviews_pb2
 
+OPERATOR = Principal(None, "tester", "req_1")
 MAIL = "jane.roe@example.com"
 SWEPT = "[EMAIL_ADDRESS]"
 AGENT = f"""
@@ -249,7 +251,7 @@ def test_who_asks_beside_those_that_wait_is_told_at_once_to_ask_again(
     monkeypatch.setattr(servicer, "make_material", slow)
     monkeypatch.setattr(preparations, "WAIT_SECONDS", LONGEST_WAIT_SECONDS)
     with ThreadPoolExecutor(3) as threads:
-        asking = [threads.submit(desk.reviews.review, approval_id) for _ in range(3)]
+        asking = [threads.submit(desk.reviews.review, approval_id, OPERATOR) for _ in range(3)]
         [told] = until(lambda: [each for each in asking if each.done()], "one that is told")
         assert told.result().preparing
         going_on.set()

@@ -21,7 +21,7 @@ def test_a_webhook_is_created_changed_and_deleted(hooked: WebhookWorld) -> None:
     assert made.secret.startswith("whsec_")
     webhook_id = made.webhook.webhook_id
     assert hooked.show(webhook_id) == made.webhook
-    assert len(made.webhook.events) == 3
+    assert len(made.webhook.events) == 5
     changed = hooked.webhooks(
         "UpdateWebhook",
         webhooks_pb2.UpdateWebhookRequest(

@@ -20,6 +20,7 @@ from workflow_api.v1 import (
     environments_pb2,
     keys_pb2,
     outputs_pb2,
+    reviews_pb2,
     runs_pb2,
     usage_pb2,
     users_pb2,
@@ -37,6 +38,7 @@ SERVICES = (
     runs_pb2.DESCRIPTOR,
     users_pb2.DESCRIPTOR,
     webhooks_pb2.DESCRIPTOR,
+    reviews_pb2.DESCRIPTOR,
     workflows_pb2.DESCRIPTOR,
 )
 

@@ -9,7 +9,13 @@ from backend.common.errors import invalid
 from backend.common.json_text import JsonObject
 from backend.common.states import StepStatus
 from backend.services.workflows.pii_policy import Policy
-from backend.services.workflows.resolved_workflow import APPROVAL, Phase, ResolvedStep, ResolvedWorkflow
+from backend.services.workflows.resolved_workflow import (
+    APPROVAL,
+    ApprovalTerms,
+    Phase,
+    ResolvedStep,
+    ResolvedWorkflow,
+)
 
 _MOST_NAMED: Final = 20
 
@@ -136,8 +142,16 @@ def _reason_by_definition(before: ResolvedStep, now: ResolvedStep) -> str | None
         environment=now.environment,
         retry=now.retry,
         timeout_seconds=now.timeout_seconds,
+        approval=_with_ends_of(before.approval, now.approval),
     )
     return None if same == now else "Its definition has changed."
+
+
+def _with_ends_of(before: ApprovalTerms | None, now: ApprovalTerms | None) -> ApprovalTerms | None:
+    """Returns the terms before with the deadline and the reminder of now, which say nothing about a decision made."""
+    if before is None or now is None:
+        return before
+    return now._replace(approvers=before.approvers, form_schema=before.form_schema)
 
 
 def _reason_by_needs(step: ResolvedStep, why: Mapping[str, str | None]) -> str | None:

@@ -8,6 +8,7 @@ from backend.common.errors import ApiError
 from backend.common.json_text import JsonObject, canonical
 from backend.resources.environments.lock import Lock
 from backend.resources.schemas.content_checks import ContentChecks
+from backend.services.workflows.manifests.approvals import APPROVAL, LATER_FIELDS as LATER_APPROVAL_FIELDS
 from backend.services.workflows.manifests.attachments import Attachments
 from backend.services.workflows.manifests.flows import expression_problems, flow_problems
 from backend.services.workflows.manifests.kinds import DOCUMENT, LARGEST_DEFINITION_BYTES
@@ -21,7 +22,7 @@ from backend.services.workflows.rules import all_steps
 from workflow_api.v1 import errors_pb2
 
 _MOST_PROBLEMS = 200
-_LATER_FIELDS = frozenset(
+_LATER_STEP_FIELDS = frozenset(
     {
         "timeout_seconds",
         "when",
@@ -218,9 +219,13 @@ def _leave_out_later_fields(kind: str, value: JsonObject) -> None:
     for step in all_steps(value):
         if step["outputs"] is True:
             del step["outputs"]
-        for name in _LATER_FIELDS & step.keys():
+        for name in _LATER_STEP_FIELDS & step.keys():
             if step[name] is None:
                 del step[name]
+        approval = step.get("approval") or {}
+        for name in LATER_APPROVAL_FIELDS:
+            if name in approval and approval[name] == APPROVAL.fields[name].default:
+                del approval[name]
 
 
 def _repeated(documents: Iterable[_Document]) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,9 @@ from backend.common.json_text import JsonMapping
 
 MOST_OF_A_KIND: Final = 256
 
+MOST_FORM_BYTES: Final = 8_192
+"""Bytes of the values of one approval's form as JSON."""
+
 RESOURCE_KINDS: Final[Mapping[str, str]] = {
     "Environment": "environment",
     "Connector": "connector",

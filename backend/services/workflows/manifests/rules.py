@@ -8,6 +8,7 @@ from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 from backend.common.json_text import JsonMapping, JsonObject
+from backend.services.workflows.manifests.approvals import approval_problems
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem
 from backend.services.workflows.manifests.publishing import publication_problems
 from backend.services.workflows.parameters import value_problems
@@ -127,6 +128,8 @@ def _steps(definition: JsonObject) -> Iterator[Violation]:
         if step.get("timeout_seconds") is not None and step.get("approval") is not None:
             reason = "must not be there beside approval: people take their time"
             yield Violation(("steps", index, "timeout_seconds"), reason)
+        for path, reason in approval_problems(step.get("approval") or {}):
+            yield Violation(("steps", index, "approval", *path), reason)
         retry = step.get("retry") or {}
         for failure in sorted({*(retry.get("on") or ())} & {*(retry.get("not_on") or ())}):
             yield Violation(("steps", index, "retry", "not_on"), f"must not name {failure}, which on names too")

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from backend.resources.schemas.content_checks import ContentChecks
 from backend.resources.schemas.expression_scope import LONGEST_EXPRESSION
+from backend.services.workflows.manifests.approvals import APPROVAL
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem
 from backend.services.workflows.manifests.publishing import PUBLICATION_FIELDS
 from backend.services.workflows.manifests.records import (
     HANDLE,
-    LONG_TEXT,
     NAME,
     Field,
     ListOf,
@@ -141,13 +141,6 @@ SETTINGS: Final = Record(
             about="Time limit of a run, the wait for approvals included; null means none.",
             example=1.5,
         ),
-    }
-)
-
-APPROVAL: Final = Record(
-    {
-        "title": Field(Text(200), required=True, about="What is asked, in a few words.", example="Publish the report?"),
-        "instructions": Field(LONG_TEXT, about="What to look at before deciding.", example="Compare the totals."),
     }
 )
 

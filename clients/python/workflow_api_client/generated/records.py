@@ -514,8 +514,8 @@ class Event:
     type: str
     """One of `segment.started`, `segment.ended`, `run.started`, `run.completed`, `run.failed`, `run.cancelled`,
     `inputs.materialised`, `step.started`, `step.progress`, `step.completed`, `step.failed`, `step.skipped`,
-    `approval.requested`, `approval.decided`, `output.promoted`, `redaction.started`, `redaction.completed`,
-    `publish.started`, `publish.completed` and `warning`."""
+    `approval.requested`, `approval.reminded`, `approval.expired`, `approval.decided`, `output.promoted`,
+    `redaction.started`, `redaction.completed`, `publish.started`, `publish.completed` and `warning`."""
     at: datetime
     """When it happened."""
     step: str | None
@@ -727,12 +727,16 @@ class ApprovalDecidedData(_ApprovalDecidedDataAlways, total=False):
     """Data of `approval.decided`."""
 
     comment: str | None
-    """What the person said of it, null for nothing; absent where it could not be swept for personal data."""
+    """What the person said of it, null for nothing, `deadline` where nobody decided it in time; absent where it
+    could not be swept for personal data."""
+    form: dict[str, Any] | None
+    """Values of the form, null for none; absent where the approval has no form, and where they could not be swept
+    for personal data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalDecidedEvent(Event):
-    """A person decided an approval."""
+    """A person decided an approval, or its deadline rejected it."""
 
     type: Literal["approval.decided"]
     data: ApprovalDecidedData
@@ -869,6 +873,44 @@ class StepReusedEvent(Event):
 
     type: Literal["step.reused"]
     data: StepReusedData
+
+
+class ApprovalRemindedData(TypedDict):
+    """Data of `approval.reminded`."""
+
+    approval_id: str
+    """The approval."""
+    deadline_at: str | None
+    """When it expires; null for never."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRemindedEvent(Event):
+    """An approval still waits for a person."""
+
+    type: Literal["approval.reminded"]
+    data: ApprovalRemindedData
+
+
+DeadlineAction = Literal["reject", "fail"]
+"""How a deadline that passes ends an approval; none approves."""
+
+
+class ApprovalExpiredData(TypedDict):
+    """Data of `approval.expired`."""
+
+    approval_id: str
+    """The approval."""
+    on_deadline: DeadlineAction
+    """How its deadline ends it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalExpiredEvent(Event):
+    """The deadline of an approval passed before anybody decided it."""
+
+    type: Literal["approval.expired"]
+    data: ApprovalExpiredData
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1030,6 +1072,8 @@ AnyEvent = Union[
     PublishCompletedEvent,
     WarningEvent,
     StepReusedEvent,
+    ApprovalRemindedEvent,
+    ApprovalExpiredEvent,
 ]
 """An event of any type; `event.type` tells which."""
 
@@ -1055,5 +1099,7 @@ EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
     "publish.completed": PublishCompletedEvent,
     "warning": WarningEvent,
     "step.reused": StepReusedEvent,
+    "approval.reminded": ApprovalRemindedEvent,
+    "approval.expired": ApprovalExpiredEvent,
 }
 """The class of every type of event."""

@@ -2,6 +2,7 @@
 
 from backend.common.states import (
     APPROVAL_DECIDED,
+    APPROVAL_SETTLED,
     APPROVAL_TRANSITIONS,
     RUN_TERMINAL,
     RUN_TRANSITIONS,
@@ -58,4 +59,6 @@ def test_every_state_of_an_approval_has_its_transitions() -> None:
 
 def test_only_a_pending_approval_can_be_decided_or_withdrawn() -> None:
     assert {state for state, after in APPROVAL_TRANSITIONS.items() if after} == {ApprovalState.PENDING}
-    assert set(APPROVAL_TRANSITIONS[ApprovalState.PENDING]) == {*APPROVAL_DECIDED, ApprovalState.WITHDRAWN}
+    ended = {*APPROVAL_SETTLED, ApprovalState.WITHDRAWN}
+    assert set(APPROVAL_TRANSITIONS[ApprovalState.PENDING]) == ended
+    assert set(APPROVAL_SETTLED) - set(APPROVAL_DECIDED) == {ApprovalState.EXPIRED}

@@ -57,7 +57,7 @@ def test_only_administrators_see_webhooks() -> None:
 def test_the_list_links_each_webhook_and_a_new_one_begins_with_all_events() -> None:
     page = page_of(viewed(PAGES, "GET", LIST, services(), names=NAMES))
     assert f'href="/keys/{KEY_ID}/webhooks/{WEBHOOK_ID}"' in page
-    assert page.count("checked") == 3
+    assert page.count("checked") == 5
 
 
 def test_texts_of_a_webhook_are_escaped() -> None:

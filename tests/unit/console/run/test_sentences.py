@@ -40,6 +40,27 @@ TYPES = {rules_of(field).tag for field in EventData.DESCRIPTOR.fields}
             {"approval_id": "apr_1", "decision": "approved", "comment": "fine", "decided_by": "user:ada"},
             "count was approved by user:ada: “fine”",
         ),
+        (
+            "approval.decided",
+            {"approval_id": "apr_1", "decision": "approved", "comment": None, "form": {"amount": 3, "note": "ok"}},
+            "count was approved. (amount 3, note ok)",
+        ),
+        (
+            "approval.reminded",
+            {"approval_id": "apr_1", "deadline_at": "2026-09-24T10:15:30.123+00:00"},
+            "count still waits for a person, until 2026-09-24T10:15:30.123+00:00.",
+        ),
+        ("approval.reminded", {"approval_id": "apr_1", "deadline_at": None}, "count still waits for a person."),
+        (
+            "approval.expired",
+            {"approval_id": "apr_1", "on_deadline": "reject"},
+            "Nobody decided count before its deadline: it was rejected.",
+        ),
+        (
+            "approval.expired",
+            {"approval_id": "apr_1", "on_deadline": "fail"},
+            "Nobody decided count before its deadline: the run fails.",
+        ),
         ("output.promoted", {"output_id": "out_1", "path": "a/b", "size_bytes": 5}, "a/b became an output, 5 B."),
         ("redaction.started", {"stage": "inputs"}, "The sweep of the inputs for personal data began."),
         (
@@ -68,7 +89,7 @@ def test_each_event_is_a_sentence(kind: str, data: dict[str, Any], said: str) ->
 
 
 def test_every_type_of_the_contract_has_a_sentence_and_a_filter() -> None:
-    assert len(TYPES) == 21
+    assert len(TYPES) == 23
     assert {kind for _, kinds in KINDS.values() for kind in kinds} == TYPES
     assert not [kind for kind in TYPES if sentence(kind, "s", "[]") != kind]
 

@@ -15,6 +15,7 @@ from workflow_api.v1 import (
     deployment_pb2,
     errors_pb2,
     keys_pb2,
+    reviews_pb2,
     runs_pb2,
     usage_pb2,
     users_pb2,
@@ -158,7 +159,7 @@ def test_set_refuses_a_name_given_twice() -> None:
 @pytest.mark.parametrize(
     ("group", "answer", "request_message"),
     [
-        ("approvals", runs_pb2.ListPendingApprovalsResponse, runs_pb2.ListPendingApprovalsRequest()),
+        ("approvals", runs_pb2.ListPendingApprovalsResponse, runs_pb2.ListPendingApprovalsRequest(by_deadline=True)),
         ("graphs", workflows_pb2.ListKnowledgeGraphsResponse, workflows_pb2.ListKnowledgeGraphsRequest()),
         ("keys", keys_pb2.ListKeysResponse, keys_pb2.ListKeysRequest()),
         ("users", users_pb2.ListUsersResponse, users_pb2.ListUsersRequest()),
@@ -409,6 +410,44 @@ def test_approvals_are_listed_with_their_run(backend: FakeBackend) -> None:
     (item,) = command("approvals", "list", "--grpc", backend.address, "--json").json["items"]
 
     assert (item["approval_id"], item["run_id"], item["workflow_name"]) == ("apr_1", "run_1", "Report")
+
+
+@pytest.mark.parametrize("from_file", [True, False])
+def test_the_values_of_a_form_are_sent_and_a_refusal_names_each(
+    backend: FakeBackend, tmp_path: Path, *, from_file: bool
+) -> None:
+    values = '{"amount": 0}'
+    (tmp_path / "values.json").write_text(values)
+    problems = [("form.amount", "must fit the schema: 0 is less than the minimum of 1")]
+    backend.answers["DecideApproval"] = ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=problems)
+    given = f"@{tmp_path / 'values.json'}" if from_file else values
+
+    refused = command("approvals", "approve", "apr_1", "--form", given, "--grpc", backend.address)
+
+    assert refused.err == "form.amount: must fit the schema: 0 is less than the minimum of 1\n"
+    expected = runs_pb2.DecideApprovalRequest(approval_id="apr_1", approve=True, form=values)
+    assert backend.request("DecideApproval") == expected
+
+
+def test_an_approval_is_shown_with_its_end_and_who_may_decide_it(backend: FakeBackend) -> None:
+    pending = runs_pb2.PendingApproval(
+        approval=runs_pb2.Approval(approval_id="apr_1", step="review", title="Close?"),
+        run_id="run_1",
+        waiting=Duration(seconds=5),
+        deadline_at=to_timestamp(1_790_000_000_000),
+        on_deadline=runs_pb2.DEADLINE_ACTION_FAIL,
+        approvers=runs_pb2.Approvers(roles=["approver"], people=["kim"]),
+        form_schema='{"type":"object"}',
+    )
+    state = reviews_pb2.APPROVAL_STATE_PENDING
+    backend.answers["GetReview"] = reviews_pb2.Review(pending=pending, state=state)
+
+    shown = command("approvals", "show", "apr_1", "--utc", "--grpc", backend.address).out
+
+    fields = dict(line.split(maxsplit=1) for line in shown.splitlines() if line.strip())
+    assert fields["deadline_at"].startswith("2026-09-21")
+    assert (fields["on_deadline"], fields["approvers"]) == ("fail", "role approver, kim")
+    assert fields["form"] == '{"type":"object"}'
 
 
 @pytest.mark.parametrize(("verb", "approve"), [("approve", True), ("reject", False)])
