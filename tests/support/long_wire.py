@@ -11,7 +11,6 @@ import time
 from contextlib import suppress
 from itertools import count
 
-
 # libpq asks for a flush after it has sent a Sync, which may already be answered; nothing waits for the flush.
 _FLUSH = b"H\x00\x00\x00\x04"
 

@@ -13,6 +13,8 @@ EVENT_NUMBERS: Final = {
     WebhookEvent.RUN_ENDED: webhooks_pb2.WEBHOOK_EVENT_RUN_ENDED,
     WebhookEvent.RUN_WAITING: webhooks_pb2.WEBHOOK_EVENT_RUN_WAITING_FOR_APPROVAL,
     WebhookEvent.RUN_ERASED: webhooks_pb2.WEBHOOK_EVENT_RUN_ERASED,
+    WebhookEvent.SCHEDULE_SKIPPED: webhooks_pb2.WEBHOOK_EVENT_SCHEDULE_SKIPPED,
+    WebhookEvent.SCHEDULE_FAILED: webhooks_pb2.WEBHOOK_EVENT_SCHEDULE_FAILED,
 }
 EVENTS: Final = {number: event for event, number in EVENT_NUMBERS.items()}
 _STATES: Final = {
@@ -28,6 +30,8 @@ def events_of(row: WebhookRow) -> list[WebhookEvent]:
         WebhookEvent.RUN_ENDED: row.run_ended,
         WebhookEvent.RUN_WAITING: row.run_waiting_for_approval,
         WebhookEvent.RUN_ERASED: row.run_erased,
+        WebhookEvent.SCHEDULE_SKIPPED: row.schedule_skipped,
+        WebhookEvent.SCHEDULE_FAILED: row.schedule_failed,
     }
     return [event for event, flag in flags.items() if flag]
 
@@ -57,7 +61,7 @@ def delivery_message(row: WebhookDeliveryRow) -> webhooks_pb2.WebhookDelivery:
         message_id=row.message_id,
         webhook_id=row.webhook_id,
         event=EVENT_NUMBERS[WebhookEvent(row.event)],
-        run_id=row.run_id,
+        run_id=row.run_id or "",
         occurred_at=to_timestamp(row.occurred_at),
         state=_STATES[DeliveryState(row.state)],
         attempts=row.attempts,

@@ -35,6 +35,10 @@ class _WebhookEventEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WebhookE
     """A run waits for an approval."""
     WEBHOOK_EVENT_RUN_ERASED: _WebhookEvent.ValueType  # 3
     """A run's data was erased."""
+    WEBHOOK_EVENT_SCHEDULE_SKIPPED: _WebhookEvent.ValueType  # 4
+    """Due times of a schedule were skipped. Only for webhooks that name it."""
+    WEBHOOK_EVENT_SCHEDULE_FAILED: _WebhookEvent.ValueType  # 5
+    """A start of a schedule was refused. Only for webhooks that name it."""
 
 class WebhookEvent(_WebhookEvent, metaclass=_WebhookEventEnumTypeWrapper):
     """What a webhook tells of. The spelling is the `type` of the message."""
@@ -47,6 +51,10 @@ WEBHOOK_EVENT_RUN_WAITING_FOR_APPROVAL: WebhookEvent.ValueType  # 2
 """A run waits for an approval."""
 WEBHOOK_EVENT_RUN_ERASED: WebhookEvent.ValueType  # 3
 """A run's data was erased."""
+WEBHOOK_EVENT_SCHEDULE_SKIPPED: WebhookEvent.ValueType  # 4
+"""Due times of a schedule were skipped. Only for webhooks that name it."""
+WEBHOOK_EVENT_SCHEDULE_FAILED: WebhookEvent.ValueType  # 5
+"""A start of a schedule was refused. Only for webhooks that name it."""
 Global___WebhookEvent: _TypeAlias = WebhookEvent  # noqa: Y015
 
 class _WebhookDeliveryState:
@@ -221,7 +229,7 @@ class WebhookDelivery(_message.Message):
     event: Global___WebhookEvent.ValueType
     """What it tells of."""
     run_id: _builtins.str
-    """The run."""
+    """The run; empty for a message of a schedule."""
     state: Global___WebhookDeliveryState.ValueType
     """Where it stands."""
     attempts: _builtins.int
@@ -331,7 +339,7 @@ class CreateWebhookRequest(_message.Message):
     """Description."""
     @_builtins.property
     def events(self) -> _containers.RepeatedScalarFieldContainer[Global___WebhookEvent.ValueType]:
-        """What it tells of; absent means everything."""
+        """What it tells of; absent means everything of runs."""
 
     def __init__(
         self,

@@ -191,6 +191,8 @@ def _leave_out_later_fields(kind: str, value: JsonObject) -> None:
     """Removes defaults of fields that earlier releases did not have: what did not change makes no new version."""
     if kind == "Environment" and value["python"] is None:
         del value["python"]
+    if kind == "Workflow" and not value["schedules"]:
+        del value["schedules"]
     for step in value.get("steps", ()) if kind == "Workflow" else ():
         if step.get("outputs") is True:
             del step["outputs"]

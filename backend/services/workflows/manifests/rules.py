@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from backend.common.json_text import JsonMapping, JsonObject
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem
 from backend.services.workflows.manifests.publishing import publication_problems
+from backend.services.workflows.manifests.schedules import schedule_problems
 from backend.services.workflows.parameters import value_problems
 
 
@@ -56,7 +57,7 @@ def _sequence(definition: JsonMapping, name: str) -> Iterator[tuple[int, JsonMap
 
 
 _DOERS: Final = ("agent", "approval")
-_UNIQUE: Final = (("steps", "step"), ("parameters", "name"), ("publish", "knowledge_graph"))
+_UNIQUE: Final = (("steps", "step"), ("parameters", "name"), ("publish", "knowledge_graph"), ("schedules", "name"))
 
 _MOST_CIRCLES: Final = 20
 _MOST_IN_CIRCLES: Final = 50
@@ -72,7 +73,7 @@ class Violation(NamedTuple):
 
 def workflow_problems(definition: JsonObject, node: DocumentNode) -> list[Problem]:
     """Returns all problems between the fields of a workflow."""
-    rules = (_steps, _graph, _result, _publish, _parameters)
+    rules = (_steps, _graph, _result, _publish, _parameters, _schedules)
     violations = [*_repetitions(node), *(one for rule in rules for one in rule(definition))]
     return [Problem(node.line_of(*one.path), field_of(*one.path), one.reason) for one in violations]
 
@@ -202,6 +203,10 @@ def _parameters(definition: JsonObject) -> Iterator[Violation]:
     for index, parameter in _members(definition, "parameters"):
         for path, reason in _declaration(parameter):
             yield Violation(("parameters", index, *path), reason)
+
+
+def _schedules(definition: JsonObject) -> Iterator[Violation]:
+    yield from (Violation(path, reason) for path, reason in schedule_problems(definition))
 
 
 def _declaration(parameter: JsonObject) -> Iterator[Violation]:
