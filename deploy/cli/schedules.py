@@ -29,7 +29,8 @@ def list_schedules(
     """List schedules and planned starts, with the next five times and the last outcome of each."""
     request = schedules_pb2.ListSchedulesRequest(workflow=workflow, page_size=PAGE)
     with option_names(NAMED_OPTIONS), connected(grpc) as backend:
-        items = [with_nulls(item) for item in items_of(backend.pages(backend.schedules.ListSchedules, request))]
+        pages = backend.pages(backend.schedules.ListSchedules, request)
+        items = [with_nulls(item) for item in items_of(pages)]
     if as_json:
         print_json({"items": items})
         return

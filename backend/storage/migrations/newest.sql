@@ -570,7 +570,7 @@ CREATE TABLE schedules (
 	last_reason TEXT, 
 	CONSTRAINT pk_schedules PRIMARY KEY (schedule_id), 
 	CONSTRAINT fk_schedules_workflow_id_workflows FOREIGN KEY(workflow_id) REFERENCES workflows (workflow_id) ON DELETE CASCADE, 
-	CONSTRAINT uq_schedules_workflow_id UNIQUE (workflow_id, name)
+	CONSTRAINT uq_schedules_workflow_id_name UNIQUE (workflow_id, name)
 );
 CREATE INDEX ix_schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX ix_schedules_waiting ON schedules (waiting_at) WHERE waiting_at IS NOT NULL;
@@ -581,7 +581,7 @@ CREATE TABLE schedule_starts (
 	due_at BIGINT, 
 	started_at BIGINT NOT NULL, 
 	CONSTRAINT pk_schedule_starts PRIMARY KEY (run_id), 
-	CONSTRAINT uq_schedule_starts_workflow_id UNIQUE (workflow_id, schedule, due_at)
+	CONSTRAINT uq_schedule_starts_workflow_id_schedule_due_at UNIQUE (workflow_id, schedule, due_at)
 );
 CREATE INDEX ix_schedule_starts_started_at ON schedule_starts (started_at);
 CREATE TABLE "webhook_deliveries" (
@@ -606,10 +606,10 @@ CREATE TABLE "webhook_deliveries" (
 	CONSTRAINT fk_webhook_deliveries_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
 	CONSTRAINT fk_webhook_deliveries_webhook_id_webhooks FOREIGN KEY(webhook_id) REFERENCES webhooks (webhook_id) ON DELETE CASCADE
 );
-CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX ix_webhook_deliveries_run_id ON webhook_deliveries (run_id);
 CREATE UNIQUE INDEX ix_webhook_deliveries_order ON webhook_deliveries (webhook_id, run_id, ordinal);
-CREATE INDEX ix_webhook_deliveries_newest ON webhook_deliveries (webhook_id, occurred_at, message_id);
 CREATE INDEX ix_webhook_deliveries_occurred_at ON webhook_deliveries (occurred_at);
 CREATE INDEX ix_webhook_deliveries_pending ON webhook_deliveries (webhook_id, run_id, ordinal) WHERE state = 'pending';
+CREATE INDEX ix_webhook_deliveries_run_id ON webhook_deliveries (run_id);
+CREATE INDEX ix_webhook_deliveries_newest ON webhook_deliveries (webhook_id, occurred_at, message_id);
+CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
 INSERT INTO alembic_version (version_num) VALUES ('0031');

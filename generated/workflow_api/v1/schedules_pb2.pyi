@@ -355,7 +355,7 @@ class PlanStartRequest(_message.Message):
     @_builtins.property
     def start(self) -> _runs_pb2.StartRunRequest:
         """The start: workflow, version, parameters, input text, reference and labels. Uploaded files cannot be planned, since
-        they wait for an hour only; its idempotency key counts for nothing.
+        they wait for an hour only; its idempotency key is not used.
         """
 
     @_builtins.property

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -22,7 +23,7 @@ def nightly(world: ScheduleWorld) -> ScheduleWorld:
     return world
 
 
-def plan(world: ScheduleWorld, at: str, **fields: object) -> schedules_pb2.Schedule:
+def plan(world: ScheduleWorld, at: str, **fields: Any) -> schedules_pb2.Schedule:
     start = runs_pb2.StartRunRequest(workflow_id=world.workflows["Timed"], idempotency_key="plan", **fields)
     request = schedules_pb2.PlanStartRequest(start=start, at=Timestamp(seconds=utc(at) // 1000))
     planned: schedules_pb2.Schedule = world.schedules("PlanStart", request)
@@ -174,7 +175,7 @@ def test_a_start_that_cannot_be_planned_is_refused_and_not_kept(
 def test_webhooks_that_ask_for_it_hear_of_skips_and_failures_of_workflows_that_their_key_may_start(
     nightly: ScheduleWorld,
 ) -> None:
-    def hook(key_id: str, *events: int) -> str:
+    def hook(key_id: str, *events: webhooks_pb2.WebhookEvent.ValueType) -> str:
         request = webhooks_pb2.CreateWebhookRequest(key_id=key_id, url="https://example.org/hook", events=events)
         webhook_id: str = nightly.webhooks("CreateWebhook", request).webhook.webhook_id
         return webhook_id

@@ -36,7 +36,7 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("schedule_id", name=op.f("pk_schedules")),
-        sa.UniqueConstraint("workflow_id", "name", name=op.f("uq_schedules_workflow_id")),
+        sa.UniqueConstraint("workflow_id", "name", name=op.f("uq_schedules_workflow_id_name")),
     )
     for column in ("next_at", "waiting_at"):
         condition = sa.text(f"{column} IS NOT NULL")
@@ -55,7 +55,9 @@ def upgrade() -> None:
         sa.Column("due_at", sa.BigInteger(), nullable=True),
         sa.Column("started_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("run_id", name=op.f("pk_schedule_starts")),
-        sa.UniqueConstraint("workflow_id", "schedule", "due_at", name=op.f("uq_schedule_starts_workflow_id")),
+        sa.UniqueConstraint(
+            "workflow_id", "schedule", "due_at", name=op.f("uq_schedule_starts_workflow_id_schedule_due_at")
+        ),
     )
     op.create_index(op.f("ix_schedule_starts_started_at"), "schedule_starts", ["started_at"])
     for flag in _FLAGS:
