@@ -12,6 +12,8 @@ from deploy.cli.output.records import PAGE, items_of, record_of, with_nulls
 from deploy.client.backend import connected
 from workflow_api.v1 import schedules_pb2
 
+_TO_THE_MINUTE: Final = len("2026-09-24T02:00")
+
 command = typer.Typer()
 
 Name = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Name of the schedule.")]
@@ -108,7 +110,7 @@ def _state(record: Record) -> str:
 
 
 def _next(record: Record) -> str | None:
-    return ", ".join(record["next_times"]) or None
+    return ", ".join(time[:_TO_THE_MINUTE].replace("T", " ") for time in record["next_times"]) or None
 
 
 def _last(record: Record) -> str | None:
@@ -123,7 +125,7 @@ COLUMNS: Final = (
     TableColumn("SCHEDULE", _named, rank=0),
     TableColumn("WHEN", _when, rank=1),
     TableColumn("STATE", _state, Form.STATUS, rank=0),
-    TableColumn("NEXT", _next, Form.TEXT, rank=0),
+    TableColumn("NEXT (UTC)", _next, Form.TEXT, rank=0),
     TableColumn("LAST", _last, Form.TEXT, rank=1),
 )
 
@@ -135,7 +137,7 @@ DETAILS: Final = (
     TableColumn("overlap", "overlap"),
     TableColumn("catch_up", "catch_up"),
     TableColumn("state", _state),
-    TableColumn("next_times", _next),
+    TableColumn("next (UTC)", _next),
     TableColumn("waiting", "waiting"),
     TableColumn("last", _last),
     TableColumn("planned_by", "planned_by"),

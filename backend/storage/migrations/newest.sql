@@ -583,7 +583,6 @@ CREATE TABLE schedule_starts (
 	CONSTRAINT pk_schedule_starts PRIMARY KEY (run_id), 
 	CONSTRAINT uq_schedule_starts_workflow_id_schedule_due_at UNIQUE (workflow_id, schedule, due_at)
 );
-CREATE INDEX ix_schedule_starts_started_at ON schedule_starts (started_at);
 CREATE TABLE "webhook_deliveries" (
 	webhook_id TEXT NOT NULL, 
 	message_id TEXT NOT NULL, 
@@ -606,10 +605,10 @@ CREATE TABLE "webhook_deliveries" (
 	CONSTRAINT fk_webhook_deliveries_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
 	CONSTRAINT fk_webhook_deliveries_webhook_id_webhooks FOREIGN KEY(webhook_id) REFERENCES webhooks (webhook_id) ON DELETE CASCADE
 );
+CREATE INDEX ix_webhook_deliveries_newest ON webhook_deliveries (webhook_id, occurred_at, message_id);
+CREATE INDEX ix_webhook_deliveries_run_id ON webhook_deliveries (run_id);
 CREATE UNIQUE INDEX ix_webhook_deliveries_order ON webhook_deliveries (webhook_id, run_id, ordinal);
 CREATE INDEX ix_webhook_deliveries_occurred_at ON webhook_deliveries (occurred_at);
 CREATE INDEX ix_webhook_deliveries_pending ON webhook_deliveries (webhook_id, run_id, ordinal) WHERE state = 'pending';
-CREATE INDEX ix_webhook_deliveries_run_id ON webhook_deliveries (run_id);
-CREATE INDEX ix_webhook_deliveries_newest ON webhook_deliveries (webhook_id, occurred_at, message_id);
 CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
 INSERT INTO alembic_version (version_num) VALUES ('0031');

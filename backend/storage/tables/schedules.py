@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table, Text, UniqueConstraint
 
 from backend.storage.tables.metadata import METADATA, partial_index
 from backend.storage.tables.workflows import workflows
@@ -69,5 +69,4 @@ schedule_starts = Table(
     Column("due_at", BigInteger),
     Column("started_at", BigInteger, nullable=False),
     UniqueConstraint("workflow_id", "schedule", "due_at"),
-    Index(None, "started_at"),
 )

@@ -59,7 +59,6 @@ def upgrade() -> None:
             "workflow_id", "schedule", "due_at", name=op.f("uq_schedule_starts_workflow_id_schedule_due_at")
         ),
     )
-    op.create_index(op.f("ix_schedule_starts_started_at"), "schedule_starts", ["started_at"])
     for flag in _FLAGS:
         op.add_column("webhooks", sa.Column(flag, sa.Integer(), nullable=False, server_default=sa.text("0")))
     op.add_column("webhook_deliveries", sa.Column("data", sa.Text(), nullable=True))
