@@ -1,6 +1,7 @@
 """Planned starts of a service that is killed around their time."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -33,6 +34,10 @@ def _planned(service: Service, workflow: str, reference: str, at: datetime) -> N
     service.admin.schedules.PlanStart(schedules_pb2.PlanStartRequest(start=start, at=moment))
 
 
+def _has_come(moment: datetime) -> bool:
+    return datetime.now(UTC) >= moment
+
+
 def _killed_around_due_times(service: Service, kills: int) -> None:
     """Plans starts a second apart, kills the service again and again meanwhile, and expects one run of each."""
     service.start()
@@ -42,7 +47,8 @@ def _killed_around_due_times(service: Service, kills: int) -> None:
         for number in range(PLANNED):
             _planned(service, workflow, f"planned-{number}", begin + timedelta(seconds=number))
         for number in range(kills):
-            until(lambda due=number: datetime.now(UTC) >= begin + timedelta(seconds=due), "the due time")
+            due = begin + timedelta(seconds=number)
+            until(partial(_has_come, due), "the due time")
             service.kill()
             service.start()
 

@@ -1,10 +1,9 @@
 """A world with the service of schedules, and runners as several backends have them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -12,27 +11,21 @@ from backend.services.dependencies import Services
 from backend.services.runs.start.service import RunStarter
 from backend.services.schedules.runner import ScheduleRunner
 from backend.services.schedules.servicer import SchedulesServicer
-from backend.services.webhooks.servicer import WebhooksServicer
-from backend.settings import WebhookSettings
 from tests.services.calls import Caller
 from tests.services.conftest import TestClock
-from tests.services.runs.world import World
-from workflow_api.v1 import audit_pb2, runs_pb2, schedules_pb2, webhooks_pb2
+from tests.services.webhooks.hooked import WebhookWorld
+from tests.support.webhook_receiver import Receiver, receiving
+from workflow_api.v1 import audit_pb2, runs_pb2, schedules_pb2
 
-MADRID = ZoneInfo("Europe/Madrid")
 STEPS = "steps: [{step: first, agent: worker, environment: standard}]"
-
-
-def ms(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)
 
 
 def utc(text: str) -> int:
     """A UTC time, written as `2026-09-24 02:00`, in milliseconds."""
-    return ms(datetime.fromisoformat(text).replace(tzinfo=UTC))
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
 
 
-class ScheduleWorld(World):
+class ScheduleWorld(WebhookWorld):
     """`schedules` calls the service; `round` is one round of one backend."""
 
     def __init__(self, services: Services, clock: TestClock, folder: Path) -> None:
@@ -40,9 +33,6 @@ class ScheduleWorld(World):
         self.starter = RunStarter(services, self.runtime)
         servicer = SchedulesServicer(services, self.starter)
         self.schedules = Caller(servicer, schedules_pb2.DESCRIPTOR.services_by_name["SchedulesService"])
-        self.webhooks = Caller(
-            WebhooksServicer(services, WebhookSettings()), webhooks_pb2.DESCRIPTOR.services_by_name["WebhooksService"]
-        )
         self.runner = self.new_runner()
 
     def new_runner(self) -> ScheduleRunner:
@@ -119,16 +109,13 @@ schedules: [{", ".join(schedules)}]
 
 
 @pytest.fixture
-def world(services: Services, clock: TestClock, tmp_path: Path) -> ScheduleWorld:
-    return ScheduleWorld(services, clock, tmp_path)
+def world(services: Services, clock: TestClock, tmp_path: Path) -> Iterator[ScheduleWorld]:
+    world = ScheduleWorld(services, clock, tmp_path)
+    yield world
+    world.stop()
 
 
 @pytest.fixture
-def rounds(world: ScheduleWorld) -> Callable[[Sequence[int]], None]:
-    """One round at each time."""
-
-    def make(times: Sequence[int]) -> None:
-        for time in times:
-            world.round(time)
-
-    return make
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver

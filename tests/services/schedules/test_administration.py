@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from backend.services.workflows.deletion import delete_definition
 from tests.services.calls import RefusedError
 from tests.services.schedules.conftest import ScheduleWorld, utc
+from tests.services.webhooks.hooked import arrived
+from tests.support.webhook_receiver import Receiver
 from workflow_api.v1 import runs_pb2, schedules_pb2, webhooks_pb2
 
 NIGHTLY = '{name: nightly, cron: "0 2 * * *"}'
@@ -84,6 +87,8 @@ def test_a_workflow_that_was_never_active_has_no_schedules_and_a_deleted_one_nei
     assert world.listed() == []
     world.switch("Timed", active=True)
     assert [each.name for each in world.listed(workflow="Timed")] == ["nightly"]
+    delete_definition(world.services.database, "Workflow", "Timed", now=world.clock(), actor="user:ana")
+    assert world.listed() == []
 
 
 def test_a_trigger_starts_one_run_now_whatever_runs(nightly: ScheduleWorld) -> None:
@@ -173,10 +178,10 @@ def test_a_start_that_cannot_be_planned_is_refused_and_not_kept(
 
 
 def test_webhooks_that_ask_for_it_hear_of_skips_and_failures_of_workflows_that_their_key_may_start(
-    nightly: ScheduleWorld,
+    nightly: ScheduleWorld, receiver: Receiver
 ) -> None:
     def hook(key_id: str, *events: webhooks_pb2.WebhookEvent.ValueType) -> str:
-        request = webhooks_pb2.CreateWebhookRequest(key_id=key_id, url="https://example.org/hook", events=events)
+        request = webhooks_pb2.CreateWebhookRequest(key_id=key_id, url=receiver.url, events=events)
         webhook_id: str = nightly.webhooks("CreateWebhook", request).webhook.webhook_id
         return webhook_id
 
@@ -200,3 +205,8 @@ def test_webhooks_that_ask_for_it_hear_of_skips_and_failures_of_workflows_that_t
     )
     shown = nightly.webhooks("ListWebhookDeliveries", webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=asking))
     assert [each.run_id for each in shown.items] == ["", ""]
+    nightly.deliver()
+    assert sorted(arrived(receiver, 2)) == ["schedule.failed", "schedule.skipped"]
+    sent = {each.json["type"]: each.json["data"] for each in receiver.received}
+    assert sent["schedule.skipped"] == told
+    assert sent["schedule.failed"]["reason"] == "workflow_not_active"
