@@ -52,6 +52,9 @@ from backend.services.runs import erasure
 from backend.services.runs.backlog import Backlog
 from backend.services.runs.figures import RunDays
 from backend.services.runs.servicer import RunListsServicer, RunsServicer
+from backend.services.runs.start.service import RunStarter
+from backend.services.schedules.runner import ScheduleRunner
+from backend.services.schedules.servicer import SchedulesServicer
 from backend.services.uploads.servicer import UploadsServicer
 from backend.services.uploads.staging import Uploads
 from backend.services.users import sign_in
@@ -91,6 +94,7 @@ from workflow_api.v1 import (
     reviews_pb2,
     run_lists_pb2,
     runs_pb2,
+    schedules_pb2,
     sessions_pb2,
     uploads_pb2,
     usage_pb2,
@@ -232,6 +236,8 @@ class Backend:
         self._uploads = Uploads(services, objects, settings.data / "uploads", disks)
         self._run_days = RunDays(services)
         self._deliverer = Deliverer(services.database, services.clock, settings.webhooks)
+        starter = RunStarter(services, self._runtime)
+        self._schedules = ScheduleRunner(services, starter) if settings.schedules else None
         edges = LiveEdges(services.clock)
         self._reporter = parts.new_reporter(settings, "backend", edges)
         self._identities = settings.identities
@@ -266,6 +272,7 @@ class Backend:
             (environments_pb2.DESCRIPTOR, EnvironmentsServicer(services)),
             (definitions_pb2.DESCRIPTOR, DefinitionsServicer(services)),
             (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime, self._run_changes, self._uploads)),
+            (schedules_pb2.DESCRIPTOR, SchedulesServicer(services, starter)),
             (run_lists_pb2.DESCRIPTOR, RunListsServicer(services, self._run_days)),
             (reviews_pb2.DESCRIPTOR, ReviewsServicer(self._reviews)),
             (logs_pb2.DESCRIPTOR, LogsServicer(self._logs)),
@@ -301,6 +308,8 @@ class Backend:
         self._runtime.start()
         self._deliverer.start()
         self._reporter.start()
+        if self._schedules is not None:
+            self._schedules.start()
 
     def serve_grpc(
         self,
@@ -337,6 +346,8 @@ class Backend:
         self._previews.close()
         self._uploads.close()
         self._run_days.close()
+        if self._schedules is not None:
+            self._schedules.stop()
         self._runtime.stop()
         self._deliverer.stop()
         self._reporter.stop()

@@ -238,6 +238,7 @@ class BackendSettings:
         packages: Packages of environments.
         webhooks: Deliveries to webhooks.
         workflow_metrics: Whether metrics name workflows and keys.
+        schedules: Whether schedules and planned starts start runs; a deployment for one command has none.
     """
 
     data: Path
@@ -267,6 +268,7 @@ class BackendSettings:
     packages: PackageSettings = field(default_factory=PackageSettings)
     webhooks: WebhookSettings = WebhookSettings()
     workflow_metrics: bool = False
+    schedules: bool = True
 
     @property
     def launch_timeout_ms(self) -> int:

@@ -18,6 +18,7 @@ _NAVIGATION: Final = (
     ("/approvals", "Approvals"),
     ("/runs", "Runs"),
     ("/workflows", "Workflows"),
+    ("/schedules", "Schedules"),
     ("/agents", "Agents"),
     ("/resources", "Resources"),
     ("/keys", "Keys"),

@@ -162,6 +162,12 @@ RULES: Final[Mapping[str, AccessRule]] = {
             "DecideApproval": _DECIDED,
             "RunUpkeep": _ADMINISTERED,
         },
+        "Schedules": {
+            "ListSchedules": _LOOKED_AT,
+            **dict.fromkeys(
+                ("PauseSchedule", "ResumeSchedule", "TriggerSchedule", "PlanStart", "CancelPlannedStart"), _OPERATED
+            ),
+        },
         **{service: dict.fromkeys(names, _OWN) for service, names in _SIGNING_IN.items()},
         "Uploads": dict.fromkeys(
             ("BeginUpload", "GetUpload", "AppendToUpload", "FinishUploadedFile", "RemoveUploadedFile"), _OPERATED

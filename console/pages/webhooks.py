@@ -25,6 +25,8 @@ _EVENT_WORDS: Final = {
     "approval.reminded": "An approval still waits",
     "approval.expired": "The deadline of an approval passed",
     "run.erased": "A run's data was erased",
+    "schedule.skipped": "A schedule skipped due times of a workflow that the key may start",
+    "schedule.failed": "A start by a schedule of such a workflow was refused",
 }
 _EVENT_NAMES: Final = {number: text for text, number in EVENTS.items()}
 _STATES: Final = {
@@ -141,7 +143,7 @@ async def _list(visit: Visit, problems: Problems = _NOTHING_WRONG) -> View:
     form = {
         "url": visit.sent("url"),
         "description": visit.sent("description"),
-        "events": list(visit.form.get("events", ())) if sent else list(EVENTS),
+        "events": list(visit.form.get("events", ())) if sent else [text for text in EVENTS if text.startswith("run.")],
     }
     context = {
         "key_id": visit.path["key_id"],

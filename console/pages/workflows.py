@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from console.definitions.kinds import AGENT, CONNECTOR, ENVIRONMENT, GRAPH, WORKFLOW
 from console.definitions.versions import NO_VERSION, VersionList, read_versions, version_of
+from console.pages.schedules import new_once, schedules_of
 from console.paging import all_items
 from console.rendering import dag, formatting
 from console.rendering.dag import step_window
@@ -83,9 +84,10 @@ async def show_one(visit: Visit) -> PageResult:
     window = step_window(
         definition.get("steps") or (), visit.query.get("steps", ""), "", lambda step: str(step["step"])
     )
-    versions, keys, figures = await asyncio.gather(
+    versions, keys, schedules, figures = await asyncio.gather(
         _versions_of(visit, answer.workflow),
         _keys_of(visit, answer.workflow),
+        schedules_of(visit, answer.workflow.workflow_id),
         visit.services.call(
             "RunListsService/GetWorkflowFigures",
             GetWorkflowFiguresRequest(workflow_id=answer.workflow.workflow_id),
@@ -114,6 +116,9 @@ async def show_one(visit: Visit) -> PageResult:
             "steps": [(step, _share(step.ended - step.failed, step.failed)) for step in figures.steps],
             "versions": versions,
             "newest": max((each.version for each in versions.versions), default=answer.version),
+            "schedules": schedules,
+            "can_schedule": not deleted and visit.may("SchedulesService/TriggerSchedule"),
+            "once": new_once(),
             "keys": keys[:_KEYS_SHOWN],
             "more_keys": len(keys) - _KEYS_SHOWN,
         },

@@ -75,6 +75,7 @@ COMMANDS: Final = (
     CommandModule("webhooks", "Set up webhooks of keys, and see what was delivered to them."),
     CommandModule("approvals", "List, show, approve and reject pending approvals."),
     CommandModule("runs", "Start, list, show, follow, cancel and erase runs; fetch their outputs and logs."),
+    CommandModule("schedules", "List, pause, resume and trigger schedules; cancel planned starts."),
     CommandModule("users", "Add, list and disable people who sign in to the console, and reset passwords."),
     CommandModule("audit", "List who changed what, and when."),
     CommandModule("completion", "Print a script for completion in bash, zsh or fish."),

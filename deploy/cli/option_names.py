@@ -13,6 +13,7 @@ START_OPTIONS: Final = {
     "version": "--version",
     "parameters": "--param",
     "workflow_id": "WORKFLOW",
+    "at": "--at",
 }
 RESUME_OPTIONS: Final = {**START_OPTIONS, "run_id": "RUN_ID", "from_step": "--from"}
 KEY_OPTIONS: Final = {

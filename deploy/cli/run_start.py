@@ -8,17 +8,19 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from contract.times import parse_date_time
 from deploy.cli.following.follower import interruptible, watched_events
 from deploy.cli.following.run_progress import FAILED, RunProgress, show_log
 from deploy.cli.option_names import START_OPTIONS, option_names
-from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, Workflow
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, Workflow, read_option
 from deploy.cli.output.printing import Record, print_json
 from deploy.cli.output.records import record_of
 from deploy.cli.output.run_details import RUN_DETAILS, print_run, run_record
 from deploy.cli.run_inputs import InputText, Params, read_labels, read_parameters, text_or_file
 from deploy.cli.run_outputs import list_outputs
+from deploy.cli.schedules import print_schedule
 from deploy.client.backend import BackendClient, connected
-from workflow_api.v1 import runs_pb2, workflows_pb2
+from workflow_api.v1 import runs_pb2, schedules_pb2, workflows_pb2
 
 _ASKS: Final = "approval.requested"
 
@@ -35,14 +37,20 @@ def start(
     wait: Annotated[
         bool, typer.Option("--wait", help="Show its steps until it ends; exit with 1 if it fails.")
     ] = False,
+    at: Annotated[
+        str, typer.Option("--at", metavar="TIME", help="Plan the start: ISO 8601 date-time, UTC without an offset.")
+    ] = "",
     utc: Utc = False,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
     """Start a run, as a person and with no key: it takes neither slot nor quota.
 
-    Prints the run's id; with --wait the finished run.
+    Prints the run's id; with --wait the finished run; with --at the planned start, which `schedules cancel` cancels.
     """
+    planned_at = read_option("--at", parse_date_time, at)
+    if wait and planned_at is not None:
+        raise typer.BadParameter("--wait follows a run that starts now; omit --at")
     with option_names(START_OPTIONS), connected(grpc) as backend:
         definition = workflow_definition(backend, workflow, version)
         request = start_request(
@@ -54,6 +62,10 @@ def start(
         if client_reference is not None:
             request.client_reference = client_reference
         request.labels.update(read_labels(label or []))
+        if planned_at is not None:
+            plan = schedules_pb2.PlanStartRequest(start=request, at=planned_at)
+            print_schedule(backend.call(backend.schedules.PlanStart, plan), as_json=as_json)
+            return
         run = backend.call(backend.runs.StartRun, request).run
         if wait:
             run = opened(backend, wait_for(backend, run, quiet=as_json))

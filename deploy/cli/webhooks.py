@@ -26,7 +26,7 @@ command = typer.Typer()
 WebhookId = Annotated[str, typer.Argument(metavar="WEBHOOK_ID", help="The webhook, wh_ and 26 characters.")]
 Events = Annotated[
     list[str] | None,
-    typer.Option("--event", metavar="|".join(EVENTS), help="What it tells of; repeat for more. New webhooks: all."),
+    typer.Option("--event", metavar="|".join(EVENTS), help="What it tells of; repeatable. New webhooks: all of runs."),
 ]
 Description = Annotated[str | None, typer.Option("--description", help="Description, at most 500 characters.")]
 Overlap = Annotated[

@@ -46,6 +46,7 @@ def temporary_deployment(
             deployment_id="local",
             objects=ObjectSettings(),
             drain_seconds=0.0,
+            schedules=False,
             packages=replace(
                 own.packages, folder=own.packages.folder or cache / "packages", lock_seconds=_LOCK_SECONDS
             ),

@@ -1,5 +1,6 @@
 """OpenAPI webhooks: the messages that the service sends to receivers (docs/webhooks.md)."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from contract.fields import spellings
@@ -9,6 +10,10 @@ from workflow_api.v1.runs_pb2 import RunStatus
 from workflow_api.v1.webhooks_pb2 import WebhookEvent
 
 MESSAGE: Final = "WebhookMessage"
+SCHEDULE_MESSAGE: Final = "ScheduleWebhookMessage"
+
+_OF_SCHEDULES: Final = "schedule."
+_FAILED: Final = "schedule.failed"
 
 _HEADERS: Final = {
     "webhook-id": ("Id of the message, the same at every attempt: ignore ids that were processed.", "msg_"),
@@ -19,7 +24,7 @@ _HEADERS: Final = {
     ),
 }
 _SENT: Final = (
-    "Sent to the webhooks of the run's key as Standard Webhooks defines it, at least once, again with pauses that grow "
+    "Sent to webhooks as Standard Webhooks defines it, at least once, again with pauses that grow "
     "for 72 hours. Verify the signature over the bytes of the body first."
 )
 
@@ -35,35 +40,48 @@ def webhooks() -> dict[str, Any]:
 
 
 def webhook_schemas() -> dict[str, Any]:
-    """Returns the component schema of every webhook's body."""
+    """Returns the component schemas of the webhooks' bodies."""
     statuses = [text for text in spellings(RunStatus.DESCRIPTOR).values() if text]
-    data: dict[str, Any] = {
+    run: dict[str, Any] = {
         "run_id": {"type": "string", "description": "The run."},
         "workflow_id": {"type": "string", "description": "Its workflow."},
         "status": {"type": "string", "enum": statuses, "description": "The run's status at that time."},
         "client_reference": {"type": ["string", "null"], "description": "The reference that the caller gave."},
     }
+    schedule: dict[str, Any] = {
+        "workflow_id": {"type": "string", "description": "The workflow."},
+        "schedule": {"type": "string", "description": "Name of the schedule, or id of the planned start."},
+        "reason": {"type": "string", "description": "Why due times were skipped, or the code of the refusal."},
+        "due_at": {"type": "string", "format": "date-time", "description": "The due time, of several the last."},
+        "first_due_at": {"type": "string", "format": "date-time", "description": "The first of skipped due times."},
+        "count": {"type": "integer", "minimum": 1, "description": "Skipped due times, counted to 10,000."},
+        "message": {"type": "string", "description": "The refusal, for a person."},
+    }
+    of_run = "The run; everything else of it is read with the key."
+    always = ("workflow_id", "schedule", "reason", "due_at")
+    return {
+        MESSAGE: _message([name for name in _names() if not name.startswith(_OF_SCHEDULES)], of_run, run, list(run)),
+        SCHEDULE_MESSAGE: _message(
+            [name for name in _names() if name.startswith(_OF_SCHEDULES)], "The decision.", schedule, always
+        ),
+    }
+
+
+def _names() -> list[str]:
+    return [text for text in spellings(WebhookEvent.DESCRIPTOR).values() if text]
+
+
+def _message(names: Sequence[str], about: str, data: dict[str, Any], required: Sequence[str]) -> dict[str, Any]:
     message: dict[str, Any] = {
-        "type": {
-            "type": "string",
-            "enum": [text for text in spellings(WebhookEvent.DESCRIPTOR).values() if text],
-            "description": "The webhook.",
-        },
+        "type": {"type": "string", "enum": list(names), "description": "The webhook."},
         "timestamp": {"type": "string", "format": "date-time", "description": "When it happened."},
-        "data": {
-            "type": "object",
-            "description": "The run; everything else of it is read with the key.",
-            "properties": data,
-            "required": list(data),
-        },
+        "data": {"type": "object", "description": about, "properties": data, "required": list(required)},
     }
     return {
-        MESSAGE: {
-            "type": "object",
-            "description": "A message to the receiver of a webhook.",
-            "properties": message,
-            "required": list(message),
-        }
+        "type": "object",
+        "description": "A message to the receiver of a webhook.",
+        "properties": message,
+        "required": list(message),
     }
 
 
@@ -77,7 +95,10 @@ def _operation(name: str, comment: str) -> dict[str, Any]:
         "requestBody": {
             "required": True,
             "content": {
-                "application/json": {"schema": {"$ref": f"#/components/schemas/{MESSAGE}"}, "example": _example(name)}
+                "application/json": {
+                    "schema": {"$ref": f"#/components/schemas/{_schema_of(name)}"},
+                    "example": _example(name),
+                }
             },
         },
         "responses": {
@@ -94,7 +115,18 @@ def _header(name: str, described: tuple[str, str]) -> dict[str, Any]:
     return {"name": name, "in": "header", "required": True, "description": text, "schema": schema}
 
 
+def _schema_of(name: str) -> str:
+    return SCHEDULE_MESSAGE if name.startswith(_OF_SCHEDULES) else MESSAGE
+
+
 def _example(name: str) -> dict[str, Any]:
+    if name.startswith(_OF_SCHEDULES):
+        due_at = "2026-09-24T10:15:00.000+00:00"
+        refused = {"reason": "workflow_not_active", "message": "The workflow is not active."}
+        skipped = {"reason": "in_flight", "count": 1, "first_due_at": due_at}
+        told = refused if name == _FAILED else skipped
+        data = {"workflow_id": example_of("workflow_id"), "schedule": "nightly", "due_at": due_at, **told}
+        return {"type": name, "timestamp": "2026-09-24T10:15:30.123+00:00", "data": data}
     return {
         "type": name,
         "timestamp": "2026-09-24T10:15:30.123+00:00",

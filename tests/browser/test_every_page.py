@@ -11,6 +11,7 @@ from tests.browser.sweep import WIDTHS, Scheme, findings, wrong_in_both_schemes
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_VIEWER
 from workflow_api.v1.webhooks_pb2 import CreateWebhookRequest
+from workflow_api.v1.workflows_pb2 import WORKFLOW_STATUS_ACTIVE, UpdateWorkflowStatusRequest
 
 MOST_BYTES = 100_000
 PARTS = 4
@@ -30,6 +31,14 @@ secret: a-secret-that-no-setting-names
 ---
 kind: KnowledgeGraph
 name: graph-of-every-page
+---
+kind: Workflow
+name: Timed of every page
+steps: []
+status: inactive
+schedules:
+  - {name: nightly-with-a-long-name-of-every-page, cron: "0 2 1,15 * MON-FRI", timezone: America/Argentina/Buenos_Aires}
+  - {name: paused, cron: "@daily", paused: true}
 """
 
 
@@ -54,7 +63,10 @@ def paths(console: Service) -> list[str]:
     webhook = console.admin.webhooks.CreateWebhook(
         CreateWebhookRequest(key_id=caller.key_id, url="https://example.org/hook")
     ).webhook.webhook_id
-    console.admin.apply(RESOURCES)
+    timed = console.admin.apply(RESOURCES)["Timed of every page"]
+    console.admin.workflows.UpdateWorkflowStatus(
+        UpdateWorkflowStatusRequest(workflow=timed, status=WORKFLOW_STATUS_ACTIVE)
+    )
     key = f"/keys/{caller.key_id}"
     workflow = f"/workflows/{workflows['Echo']}"
     counted = "kind: Agent\nname: counted\ntype: python\ncode: |\n  def run(context):\n      return {}\n"
@@ -81,7 +93,7 @@ def paths(console: Service) -> list[str]:
         *("/resources/connectors/new", "/resources/environments/of-every-page/edit"),
         *("/resources/graphs/graph-of-every-page/versions", "/search?q=every-page", "/signed-out"),
         *("/agents", "/agents/counted", "/agents/counted/edit?from=1", "/agents/counted/compare?before=1&after=2"),
-        *(f"/approvals/{approval}", f"/workflows/{workflows['Two gates']}"),
+        *(f"/approvals/{approval}", f"/workflows/{workflows['Two gates']}", "/schedules", f"/workflows/{timed}"),
     ]
 
 

@@ -16,6 +16,7 @@ from workflow_api.v1 import (
     options_pb2,
     runs_pb2,
     runs_pb2_grpc,
+    schedules_pb2_grpc,
     uploads_pb2_grpc,
     usage_pb2_grpc,
     users_pb2,
@@ -54,6 +55,7 @@ class Admin:
         self.logs = logs_pb2_grpc.LogsServiceStub(self._channel)
         self.workflows = workflows_pb2_grpc.WorkflowsServiceStub(self._channel)
         self.runs = runs_pb2_grpc.RunsServiceStub(self._channel)
+        self.schedules = schedules_pb2_grpc.SchedulesServiceStub(self._channel)
         self.users = users_pb2_grpc.UsersServiceStub(self._channel)
         self.uploads = uploads_pb2_grpc.UploadsServiceStub(self._channel)
         self.usage = usage_pb2_grpc.UsageServiceStub(self._channel)

@@ -10,9 +10,9 @@ from backend.services.dependencies import Services
 from backend.services.webhooks import delivery_sql, sql
 from backend.services.webhooks.attempts import new_secret
 from backend.services.webhooks.messages import EVENTS, events_of
-from backend.services.webhooks.rules import PausedReason, WebhookEvent, networks, url_problems
+from backend.services.webhooks.rules import RUN_EVENTS, PausedReason, WebhookEvent, lock_of, networks, url_problems
 from backend.settings import WebhookSettings
-from backend.storage.database import Tx, run_of
+from backend.storage.database import Tx
 from backend.storage.tables.webhooks import WebhookDeliveryRow, WebhookRow
 from contract.fields import given_or_default_duration
 from contract.times import milliseconds_of
@@ -31,7 +31,7 @@ class WebhookAdministration:
     def create(self, request: webhooks_pb2.CreateWebhookRequest, actor: str) -> WebhookRow:
         """Creates a webhook of a key that is not revoked."""
         self._check_url(request.url)
-        events = _events(request.events) if request.events else tuple(WebhookEvent)
+        events = _events(request.events) if request.events else RUN_EVENTS
         now = self._services.clock()
         row = WebhookRow(
             webhook_id=new_id("wh"),
@@ -137,7 +137,7 @@ class WebhookAdministration:
             return delivery(tx)
 
         run_id = self._services.database.read(delivery).run_id
-        return self._services.database.write(work, lock_key=run_of(run_id))
+        return self._services.database.write(work, lock_key=lock_of(message_id, run_id))
 
     def _check_url(self, url: str) -> None:
         problems = [("url", why) for why in url_problems(url, self._private)]
@@ -193,6 +193,8 @@ def _flags(events: Iterable[WebhookEvent]) -> dict[str, int]:
         "run_erased": int(WebhookEvent.RUN_ERASED in named),
         "approval_reminded": int(WebhookEvent.APPROVAL_REMINDED in named),
         "approval_expired": int(WebhookEvent.APPROVAL_EXPIRED in named),
+        "schedule_skipped": int(WebhookEvent.SCHEDULE_SKIPPED in named),
+        "schedule_failed": int(WebhookEvent.SCHEDULE_FAILED in named),
     }
 
 

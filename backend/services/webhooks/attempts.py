@@ -12,6 +12,7 @@ from standardwebhooks import Webhook
 
 from backend.common import json_text, metrics
 from backend.common.clock import HOUR_MS, to_text
+from backend.common.json_text import JsonObject
 from backend.services.audit import sql as audit
 from backend.services.webhooks import delivery_sql
 from backend.services.webhooks.delivery_sql import ClaimedRow, DueWebhookRow
@@ -35,19 +36,18 @@ def valid_secrets(webhook: DueWebhookRow, at: int) -> tuple[str, ...]:
 
 
 def message_body(row: ClaimedRow) -> str:
-    """Returns the JSON that all attempts of a message send; it names the run without any of its content."""
-    return json_text.write(
+    """Returns the JSON of a message, which all its attempts send; it names the run and holds nothing of its content."""
+    data: JsonObject = (
         {
-            "type": row.event,
-            "timestamp": to_text(row.occurred_at),
-            "data": {
-                "run_id": row.run_id,
-                "workflow_id": row.workflow_id,
-                "status": row.run_status,
-                "client_reference": row.client_reference,
-            },
+            "run_id": row.run_id,
+            "workflow_id": row.workflow_id,
+            "status": row.run_status,
+            "client_reference": row.client_reference,
         }
+        if row.data is None
+        else json_text.parse(row.data)
     )
+    return json_text.write({"type": row.event, "timestamp": to_text(row.occurred_at), "data": data})
 
 
 def signed_headers(message_id: str, body: str, at: int, secrets_: Sequence[str]) -> Mapping[str, str]:

@@ -18,9 +18,9 @@ from backend.services.run_traces import carrier_of_run
 from backend.services.webhooks import attempts, delivery_sql, wait_bounds_sql
 from backend.services.webhooks.attempts import message_body, signed_headers, valid_secrets
 from backend.services.webhooks.delivery_sql import ClaimedRow, DueWebhookRow
-from backend.services.webhooks.rules import ANNOUNCED, DeliveryOutcome, networks
+from backend.services.webhooks.rules import ANNOUNCED, DeliveryOutcome, lock_of, networks
 from backend.settings import WebhookSettings
-from backend.storage.database import Database, Tx, run_of
+from backend.storage.database import Database, Tx
 from backend.storage.outage import RepeatedRounds
 from telemetry import tracing
 from telemetry.trace_context import TRACEPARENT
@@ -212,7 +212,8 @@ class Deliverer:
         def record() -> None:
             at = self._clock()
             self._database.write(
-                _uncounted(lambda tx: attempts.settle(tx, row, claim_id, outcome, at)), lock_key=run_of(row.run_id)
+                _uncounted(lambda tx: attempts.settle(tx, row, claim_id, outcome, at)),
+                lock_key=lock_of(row.message_id, row.run_id),
             )
 
         await self._in_thread(record)
@@ -224,8 +225,11 @@ class Deliverer:
         recording = tracing.active()
         if recording is None:
             return await _timed(sender.post(webhook.url, body, headers))
-        carrier = await self._in_thread(lambda: carrier_of_run(self._database, row.run_id))
-        attributes = {"workflow_api.run_id": row.run_id, "workflow_api.webhook_id": webhook.webhook_id}
+        run_id = row.run_id
+        if run_id is None:
+            return await _timed(sender.post(webhook.url, body, headers))
+        carrier = await self._in_thread(lambda: carrier_of_run(self._database, run_id))
+        attributes = {"workflow_api.run_id": run_id, "workflow_api.webhook_id": webhook.webhook_id}
         with recording.executed("webhook", carrier, attributes, kind=recording.CLIENT) as span:
             # Without `tracestate`, which belongs to the caller's own systems.
             traceparent = {name: value for name, value in recording.carrier().items() if name == TRACEPARENT}
@@ -249,7 +253,9 @@ class Deliverer:
     async def _release(self, row: ClaimedRow, claim_id: str) -> None:
         def change() -> None:
             at = self._clock()
-            self._database.write(lambda tx: delivery_sql.release(tx, row, claim_id, at), lock_key=run_of(row.run_id))
+            self._database.write(
+                lambda tx: delivery_sql.release(tx, row, claim_id, at), lock_key=lock_of(row.message_id, row.run_id)
+            )
 
         try:
             await self._in_thread(change)

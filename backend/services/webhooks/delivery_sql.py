@@ -42,15 +42,16 @@ class ClaimedRow(NamedTuple):
 
     webhook_id: str
     message_id: str
-    run_id: str
+    run_id: str | None
     ordinal: int
     event: str
     run_status: str
     occurred_at: int
     attempts: int
     first_attempt_at: int
-    workflow_id: str
+    workflow_id: str | None
     client_reference: str | None
+    data: str | None
 
 
 _WEBHOOK: BindParameter[str] = bindparam("of_webhook_id")
@@ -110,7 +111,7 @@ _TAKE = Command(
 _TAKEN = Query(
     ClaimedRow,
     select_row(ClaimedRow, webhook_deliveries, runs)
-    .join(runs, runs.c.run_id == webhook_deliveries.c.run_id)
+    .outerjoin(runs, runs.c.run_id == webhook_deliveries.c.run_id)
     .where(
         webhook_deliveries.c.webhook_id == _WEBHOOK,
         webhook_deliveries.c.due_at.is_not(None),
@@ -233,7 +234,7 @@ def finish(
         new_error=error,
         at_ms=at,
     )
-    if finished:
+    if finished and row.run_id is not None:
         tx.enqueue(_RELEASE_NEXT, of_webhook_id=row.webhook_id, of_run_id=row.run_id, at_ms=at)
     return bool(finished)
 

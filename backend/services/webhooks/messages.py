@@ -15,6 +15,8 @@ EVENT_NUMBERS: Final = {
     WebhookEvent.RUN_ERASED: webhooks_pb2.WEBHOOK_EVENT_RUN_ERASED,
     WebhookEvent.APPROVAL_REMINDED: webhooks_pb2.WEBHOOK_EVENT_APPROVAL_REMINDED,
     WebhookEvent.APPROVAL_EXPIRED: webhooks_pb2.WEBHOOK_EVENT_APPROVAL_EXPIRED,
+    WebhookEvent.SCHEDULE_SKIPPED: webhooks_pb2.WEBHOOK_EVENT_SCHEDULE_SKIPPED,
+    WebhookEvent.SCHEDULE_FAILED: webhooks_pb2.WEBHOOK_EVENT_SCHEDULE_FAILED,
 }
 EVENTS: Final = {number: event for event, number in EVENT_NUMBERS.items()}
 _STATES: Final = {
@@ -32,6 +34,8 @@ def events_of(row: WebhookRow) -> list[WebhookEvent]:
         WebhookEvent.RUN_ERASED: row.run_erased,
         WebhookEvent.APPROVAL_REMINDED: row.approval_reminded,
         WebhookEvent.APPROVAL_EXPIRED: row.approval_expired,
+        WebhookEvent.SCHEDULE_SKIPPED: row.schedule_skipped,
+        WebhookEvent.SCHEDULE_FAILED: row.schedule_failed,
     }
     return [event for event, flag in flags.items() if flag]
 
@@ -61,7 +65,7 @@ def delivery_message(row: WebhookDeliveryRow) -> webhooks_pb2.WebhookDelivery:
         message_id=row.message_id,
         webhook_id=row.webhook_id,
         event=EVENT_NUMBERS[WebhookEvent(row.event)],
-        run_id=row.run_id,
+        run_id=row.run_id or "",
         occurred_at=to_timestamp(row.occurred_at),
         state=_STATES[DeliveryState(row.state)],
         attempts=row.attempts,

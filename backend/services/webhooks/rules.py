@@ -6,18 +6,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from backend.storage.database import run_of
+
 ANNOUNCED: Final = "webhooks"
 """Name that a change announces to the deliverers of all processes if a message may be due with it."""
 
 
 class WebhookEvent(StrEnum):
-    """A change of a run; the value is the `type` of its message."""
+    """A change of a run, or a decision on a schedule; the value is the `type` of its message."""
 
     RUN_ENDED = "run.ended"
     RUN_WAITING = "run.waiting_for_approval"
     RUN_ERASED = "run.erased"
     APPROVAL_REMINDED = "approval.reminded"
     APPROVAL_EXPIRED = "approval.expired"
+    SCHEDULE_SKIPPED = "schedule.skipped"
+    SCHEDULE_FAILED = "schedule.failed"
+
+
+RUN_EVENTS: Final = (WebhookEvent.RUN_ENDED, WebhookEvent.RUN_WAITING, WebhookEvent.RUN_ERASED)
+"""Events of a key's own runs, which a webhook has unless others are chosen."""
 
 
 class DeliveryState(StrEnum):
@@ -49,6 +57,11 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 # Other addresses that Python calls global are unallocated, deprecated, or IPv4 addresses behind a translator.
 _ALLOCATED: Final = ipaddress.IPv6Network("2000::/3")
+
+
+def lock_of(message_id: str, run_id: str | None) -> str:
+    """Returns the lock key of changes of a delivery: that of its run, whose messages are in order."""
+    return f"message {message_id}" if run_id is None else run_of(run_id)
 
 
 def networks(ranges: Iterable[str]) -> tuple[Network, ...]:

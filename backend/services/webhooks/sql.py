@@ -16,6 +16,7 @@ from sqlalchemy import (
     func,
     insert,
     literal_column,
+    or_,
     select,
     tuple_,
     update,
@@ -23,10 +24,11 @@ from sqlalchemy import (
 
 from backend.common.clock import DAY_MS
 from backend.common.ids import new_id
-from backend.services.webhooks.rules import ANNOUNCED, WebhookEvent
+from backend.common.json_text import canonical
+from backend.services.webhooks.rules import ANNOUNCED, RUN_EVENTS, WebhookEvent
 from backend.storage.database import Tx
 from backend.storage.retention import RowRetention
-from backend.storage.sql_expressions import Purge
+from backend.storage.sql_expressions import Purge, containing
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.keys import api_keys
 from backend.storage.tables.runs import runs
@@ -155,6 +157,8 @@ FLAGS: Final[Mapping[WebhookEvent, Column[int]]] = {
     WebhookEvent.RUN_ERASED: webhooks.c.run_erased,
     WebhookEvent.APPROVAL_REMINDED: webhooks.c.approval_reminded,
     WebhookEvent.APPROVAL_EXPIRED: webhooks.c.approval_expired,
+    WebhookEvent.SCHEDULE_SKIPPED: webhooks.c.schedule_skipped,
+    WebhookEvent.SCHEDULE_FAILED: webhooks.c.schedule_failed,
 }
 """The column that says whether a webhook reports an event."""
 
@@ -208,13 +212,60 @@ def _add(event: WebhookEvent) -> Command:
     return Command(insert(webhook_deliveries).from_select(_MESSAGE_COLUMNS, messages))
 
 
-_ADD: Final[Mapping[WebhookEvent, Command]] = {event: _add(event) for event in WebhookEvent}
+_ADD: Final[Mapping[WebhookEvent, Command]] = {event: _add(event) for event in RUN_EVENTS}
+
+
+def _add_of_schedule(event: WebhookEvent) -> Command:
+    """Returns the insert of one message for each webhook that tells of the event and whose key has the workflow."""
+    messages = (
+        select(
+            webhooks.c.webhook_id,
+            cast(bindparam("new_message_id"), Text),
+            literal_column("1"),
+            literal_column(f"'{event}'"),
+            literal_column("''"),
+            _AT,
+            literal_column("'pending'"),
+            _AT,
+            literal_column("0"),
+            cast(bindparam("new_data"), Text),
+        )
+        .select_from(webhooks)
+        .join(api_keys, api_keys.c.key_id == webhooks.c.key_id)
+        .where(
+            FLAGS[event] == literal_column("1"),
+            api_keys.c.revoked_at.is_(None),
+            or_(
+                api_keys.c.access_mode != literal_column("'explicit'"),
+                api_keys.c.access_workflow_ids.like(bindparam("of_workflow", type_=Text), escape="\\"),
+            ),
+        )
+    )
+    columns = [*(name for name in _MESSAGE_COLUMNS if name != "run_id"), "data"]
+    return Command(insert(webhook_deliveries).from_select(columns, messages))
+
+
+_ADD_OF_SCHEDULE: Final[Mapping[WebhookEvent, Command]] = {
+    event: _add_of_schedule(event) for event in WebhookEvent if event not in RUN_EVENTS
+}
 
 
 def add_messages(tx: Tx, event: WebhookEvent, run_id: str, at: int) -> None:
     """Writes the messages of a change of a run, after the change, under the run's lock."""
     tx.announce(ANNOUNCED)
     tx.enqueue(_ADD[event], of_run_id=run_id, new_message_id=new_id("msg"), at_ms=at)
+
+
+def add_schedule_messages(tx: Tx, event: WebhookEvent, workflow_id: str, data: str, at: int) -> None:
+    """Writes the messages of a decision on a schedule; `data` is their JSON. Those of schedules are in no order."""
+    tx.announce(ANNOUNCED)
+    tx.enqueue(
+        _ADD_OF_SCHEDULE[event],
+        new_message_id=new_id("msg"),
+        at_ms=at,
+        new_data=data,
+        of_workflow=containing(canonical(workflow_id)),
+    )
 
 
 RETENTION: Final = (RowRetention("webhook_deliveries", 30 * DAY_MS, purge),)

@@ -26,6 +26,7 @@ from backend.services.workflows.manifests.packages import all_packages
 from backend.services.workflows.manifests.writer import manifest_value, yaml_text
 from backend.services.workflows.manifests.yaml_reader import read_documents
 from backend.services.workflows.new_versions import ApplyResult, add_next_version, apply_manifests, next_version
+from backend.services.workflows.schedules import sync_schedules
 from backend.storage.database import Database, Tx
 from workflow_api.v1 import definitions_pb2, workflows_pb2
 
@@ -334,4 +335,5 @@ def _restore(tx: Tx, request: definitions_pb2.RestoreWorkflowVersionRequest, now
         if applied.changed_resources:
             details["changed_resources"] = applied.changed_resources
         audit.record(tx, at=now, actor=actor, action="workflow.applied", target=row.workflow_id, details=details)
+        sync_schedules(tx, row.workflow_id, now)
     return applied

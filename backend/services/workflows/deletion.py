@@ -11,7 +11,7 @@ from backend.common.errors import ApiError
 from backend.common.json_text import canonical
 from backend.resources.environments import sql as environments
 from backend.services.audit import sql as audit
-from backend.services.workflows import definitions, definitions_sql, deletion_sql, sql, versions_sql
+from backend.services.workflows import definitions, definitions_sql, deletion_sql, schedules_sql, sql, versions_sql
 from backend.services.workflows.definitions import WORKFLOW, Definition
 from backend.services.workflows.manifests.names import MOST_OF_A_KIND, RESOURCE_KINDS
 from backend.services.workflows.rules import ResourceKey, referred_resources
@@ -94,6 +94,7 @@ def _delete(tx: Tx, kind: str, id_or_name: str, naming: _Naming, *, now: int, ac
         raise ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, message, problems=reasons)
     if kind == WORKFLOW:
         deletion_sql.delete_workflow(tx, found.id, found.name, now)
+        schedules_sql.remove_all(tx, found.id)
     else:
         deletion_sql.delete_resource(tx, stored, found.id, found.name, now)
     if kind == "Environment":

@@ -12,6 +12,7 @@ from backend.services.workflows import definitions_sql, resources_sql, sql, vers
 from backend.services.workflows.definitions import archive_of
 from backend.services.workflows.manifests.loader import Manifest, refused
 from backend.services.workflows.manifests.names import MANIFEST_KINDS, MOST_OF_A_KIND, RESOURCE_KINDS
+from backend.services.workflows.schedules import sync_schedules
 from backend.services.workflows.uses import CurrentPins, changed_pins, pinned_names
 from backend.services.workflows.versions_sql import Pins
 from backend.storage.database import Tx
@@ -61,6 +62,8 @@ def apply_manifests(tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: s
                 details["changed_resources"] = one.changed_resources
             action = f"{RESOURCE_KINDS.get(one.kind, 'workflow')}.applied"
             audit.record(tx, at=now, actor=actor, action=action, target=one.id, details=details)
+            if one.kind == "Workflow":
+                sync_schedules(tx, one.id, now)
     return applied
 
 

@@ -28,6 +28,7 @@ from backend.services.workflows.resource_reads import (
     resource_page,
 )
 from backend.services.workflows.rules import access_of
+from backend.services.workflows.schedules import sync_schedules
 from backend.services.workflows.sql import ListedPublicationRow, newest_publications
 from backend.storage.database import Tx
 from backend.storage.tables.workflows import WorkflowRow
@@ -127,6 +128,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
             if row.status != status:
                 now = self._services.clock()
                 sql.change_workflow(tx, row, now, status=status)
+                sync_schedules(tx, row.workflow_id, now)
                 details = {"name": row.name, "from": row.status, "to": status}
                 audit.record(
                     tx, at=now, actor=actor, action="workflow.status_changed", target=row.workflow_id, details=details

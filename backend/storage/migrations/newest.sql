@@ -418,38 +418,11 @@ CREATE TABLE webhooks (
 	created_at BIGINT NOT NULL, 
 	paused_at BIGINT, 
 	paused_reason TEXT, 
-	failing_since BIGINT, approval_reminded INTEGER DEFAULT '0' NOT NULL, approval_expired INTEGER DEFAULT '0' NOT NULL, 
+	failing_since BIGINT, schedule_skipped INTEGER DEFAULT 0 NOT NULL, schedule_failed INTEGER DEFAULT 0 NOT NULL, approval_reminded INTEGER DEFAULT '0' NOT NULL, approval_expired INTEGER DEFAULT '0' NOT NULL, 
 	CONSTRAINT pk_webhooks PRIMARY KEY (webhook_id), 
 	CONSTRAINT fk_webhooks_key_id_api_keys FOREIGN KEY(key_id) REFERENCES api_keys (key_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_webhooks_key_id ON webhooks (key_id);
-CREATE TABLE webhook_deliveries (
-	webhook_id TEXT NOT NULL, 
-	message_id TEXT NOT NULL, 
-	run_id TEXT NOT NULL, 
-	ordinal INTEGER NOT NULL, 
-	event TEXT NOT NULL, 
-	run_status TEXT NOT NULL, 
-	occurred_at BIGINT NOT NULL, 
-	state TEXT NOT NULL, 
-	due_at BIGINT, 
-	claim TEXT, 
-	attempts INTEGER NOT NULL, 
-	first_attempt_at BIGINT, 
-	last_attempt_at BIGINT, 
-	last_status INTEGER, 
-	last_error TEXT, 
-	finished_at BIGINT, 
-	CONSTRAINT pk_webhook_deliveries PRIMARY KEY (webhook_id, message_id), 
-	CONSTRAINT fk_webhook_deliveries_webhook_id_webhooks FOREIGN KEY(webhook_id) REFERENCES webhooks (webhook_id) ON DELETE CASCADE, 
-	CONSTRAINT fk_webhook_deliveries_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
-);
-CREATE UNIQUE INDEX ix_webhook_deliveries_order ON webhook_deliveries (webhook_id, run_id, ordinal);
-CREATE INDEX ix_webhook_deliveries_newest ON webhook_deliveries (webhook_id, occurred_at, message_id);
-CREATE INDEX ix_webhook_deliveries_occurred_at ON webhook_deliveries (occurred_at);
-CREATE INDEX ix_webhook_deliveries_run_id ON webhook_deliveries (run_id);
-CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX ix_webhook_deliveries_pending ON webhook_deliveries (webhook_id, run_id, ordinal) WHERE state = 'pending';
 CREATE TABLE run_labels (
 	run_id TEXT NOT NULL, 
 	name TEXT NOT NULL, 
@@ -580,6 +553,64 @@ CREATE TABLE shared_files (
 	CONSTRAINT fk_shared_files_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_shared_files_run_id ON shared_files (run_id);
+CREATE TABLE schedules (
+	schedule_id TEXT NOT NULL, 
+	workflow_id TEXT NOT NULL, 
+	name TEXT, 
+	definition TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	created_by TEXT, 
+	paused INTEGER NOT NULL, 
+	next_at BIGINT, 
+	waiting_at BIGINT, 
+	last_due_at BIGINT, 
+	last_at BIGINT, 
+	last_outcome TEXT, 
+	last_run_id TEXT, 
+	last_reason TEXT, 
+	CONSTRAINT pk_schedules PRIMARY KEY (schedule_id), 
+	CONSTRAINT fk_schedules_workflow_id_workflows FOREIGN KEY(workflow_id) REFERENCES workflows (workflow_id) ON DELETE CASCADE, 
+	CONSTRAINT uq_schedules_workflow_id_name UNIQUE (workflow_id, name)
+);
+CREATE INDEX ix_schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX ix_schedules_waiting ON schedules (waiting_at) WHERE waiting_at IS NOT NULL;
+CREATE TABLE schedule_starts (
+	run_id TEXT NOT NULL, 
+	workflow_id TEXT NOT NULL, 
+	schedule TEXT NOT NULL, 
+	due_at BIGINT, 
+	started_at BIGINT NOT NULL, 
+	CONSTRAINT pk_schedule_starts PRIMARY KEY (run_id), 
+	CONSTRAINT uq_schedule_starts_workflow_id_schedule_due_at UNIQUE (workflow_id, schedule, due_at)
+);
+CREATE TABLE "webhook_deliveries" (
+	webhook_id TEXT NOT NULL, 
+	message_id TEXT NOT NULL, 
+	run_id TEXT, 
+	ordinal INTEGER NOT NULL, 
+	event TEXT NOT NULL, 
+	run_status TEXT NOT NULL, 
+	occurred_at BIGINT NOT NULL, 
+	state TEXT NOT NULL, 
+	due_at BIGINT, 
+	claim TEXT, 
+	attempts INTEGER NOT NULL, 
+	first_attempt_at BIGINT, 
+	last_attempt_at BIGINT, 
+	last_status INTEGER, 
+	last_error TEXT, 
+	finished_at BIGINT, 
+	data TEXT, 
+	CONSTRAINT pk_webhook_deliveries PRIMARY KEY (webhook_id, message_id), 
+	CONSTRAINT fk_webhook_deliveries_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
+	CONSTRAINT fk_webhook_deliveries_webhook_id_webhooks FOREIGN KEY(webhook_id) REFERENCES webhooks (webhook_id) ON DELETE CASCADE
+);
+CREATE INDEX ix_webhook_deliveries_newest ON webhook_deliveries (webhook_id, occurred_at, message_id);
+CREATE INDEX ix_webhook_deliveries_occurred_at ON webhook_deliveries (occurred_at);
+CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
+CREATE UNIQUE INDEX ix_webhook_deliveries_order ON webhook_deliveries (webhook_id, run_id, ordinal);
+CREATE INDEX ix_webhook_deliveries_pending ON webhook_deliveries (webhook_id, run_id, ordinal) WHERE state = 'pending';
+CREATE INDEX ix_webhook_deliveries_run_id ON webhook_deliveries (run_id);
 CREATE INDEX ix_approvals_deadline ON approvals (deadline_at) WHERE state = 'pending' AND deadline_at IS NOT NULL;
 CREATE INDEX ix_approvals_remind ON approvals (remind_at) WHERE state = 'pending' AND remind_at IS NOT NULL;
 INSERT INTO alembic_version (version_num) VALUES ('0032');

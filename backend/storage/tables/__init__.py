@@ -1,12 +1,13 @@
 """The schema: every table of every service. A service writes its own tables and may read the others."""
 
-from backend.storage.tables import deployment, files, keys, runs, segments, users, webhooks, workflows
+from backend.storage.tables import deployment, files, keys, runs, schedules, segments, users, webhooks, workflows
 
 __all__ = [
     "deployment",
     "files",
     "keys",
     "runs",
+    "schedules",
     "segments",
     "users",
     "webhooks",

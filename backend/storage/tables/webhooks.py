@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
 
 from backend.storage.tables.keys import api_keys
 from backend.storage.tables.metadata import METADATA, partial_index
@@ -21,6 +21,8 @@ webhooks = Table(
     Column("run_erased", Integer, nullable=False),
     Column("approval_reminded", Integer, nullable=False, server_default="0"),
     Column("approval_expired", Integer, nullable=False, server_default="0"),
+    Column("schedule_skipped", Integer, nullable=False, server_default=text("0")),
+    Column("schedule_failed", Integer, nullable=False, server_default=text("0")),
     # Readable, as messages are signed with it: `whsec_` and 32 bytes in base64.
     Column("secret", Text, nullable=False),
     Column("previous_secret", Text),
@@ -48,6 +50,8 @@ class WebhookRow(NamedTuple):
     run_erased: int
     approval_reminded: int
     approval_expired: int
+    schedule_skipped: int
+    schedule_failed: int
     secret: str
     previous_secret: str | None
     previous_secret_expires_at: int | None
@@ -57,19 +61,21 @@ class WebhookRow(NamedTuple):
     failing_since: int | None
 
 
-# Messages have only the id of a run; its other data are read when they are sent.
+# Messages hold nothing of a run but its id; the rest is read from the run when they are sent. Those of schedules are of
+# no run, and hold what they say.
 webhook_deliveries = Table(
     "webhook_deliveries",
     METADATA,
     Column("webhook_id", Text, ForeignKey(webhooks.c.webhook_id, ondelete="CASCADE"), primary_key=True),
     # One id for all webhooks that get the message.
     Column("message_id", Text, primary_key=True),
-    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), nullable=False),
+    # Null for a message of a schedule.
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE")),
     # The place among the run's messages to this webhook, from 1.
     Column("ordinal", Integer, nullable=False),
-    # `run.ended`, `run.waiting_for_approval`, `run.erased`, `approval.reminded` or `approval.expired`.
+    # A `WebhookEvent`.
     Column("event", Text, nullable=False),
-    # The run's status at that time.
+    # The run's status at that time; empty for a message of a schedule.
     Column("run_status", Text, nullable=False),
     Column("occurred_at", BigInteger, nullable=False),
     # `pending`, `delivered` or `failed`.
@@ -86,6 +92,8 @@ webhook_deliveries = Table(
     Column("last_status", Integer),
     Column("last_error", Text),
     Column("finished_at", BigInteger),
+    # `data` of a message of a schedule, as JSON; null where it is read from the run.
+    Column("data", Text),
     Index("ix_webhook_deliveries_order", "webhook_id", "run_id", "ordinal", unique=True),
     Index("ix_webhook_deliveries_newest", "webhook_id", "occurred_at", "message_id"),
     Index(None, "occurred_at"),
@@ -101,7 +109,7 @@ class WebhookDeliveryRow(NamedTuple):
 
     webhook_id: str
     message_id: str
-    run_id: str
+    run_id: str | None
     event: str
     occurred_at: int
     state: str

@@ -39,6 +39,10 @@ class _WebhookEventEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WebhookE
     """An approval still waits, as long as its step set for a reminder."""
     WEBHOOK_EVENT_APPROVAL_EXPIRED: _WebhookEvent.ValueType  # 5
     """The deadline of an approval passed before anybody decided it."""
+    WEBHOOK_EVENT_SCHEDULE_SKIPPED: _WebhookEvent.ValueType  # 6
+    """Due times of a schedule were skipped. Only for webhooks that name it."""
+    WEBHOOK_EVENT_SCHEDULE_FAILED: _WebhookEvent.ValueType  # 7
+    """A start of a schedule was refused. Only for webhooks that name it."""
 
 class WebhookEvent(_WebhookEvent, metaclass=_WebhookEventEnumTypeWrapper):
     """What a webhook tells of. The spelling is the `type` of the message."""
@@ -55,6 +59,10 @@ WEBHOOK_EVENT_APPROVAL_REMINDED: WebhookEvent.ValueType  # 4
 """An approval still waits, as long as its step set for a reminder."""
 WEBHOOK_EVENT_APPROVAL_EXPIRED: WebhookEvent.ValueType  # 5
 """The deadline of an approval passed before anybody decided it."""
+WEBHOOK_EVENT_SCHEDULE_SKIPPED: WebhookEvent.ValueType  # 6
+"""Due times of a schedule were skipped. Only for webhooks that name it."""
+WEBHOOK_EVENT_SCHEDULE_FAILED: WebhookEvent.ValueType  # 7
+"""A start of a schedule was refused. Only for webhooks that name it."""
 Global___WebhookEvent: _TypeAlias = WebhookEvent  # noqa: Y015
 
 class _WebhookDeliveryState:
@@ -229,7 +237,7 @@ class WebhookDelivery(_message.Message):
     event: Global___WebhookEvent.ValueType
     """What it tells of."""
     run_id: _builtins.str
-    """The run."""
+    """The run; empty for a message of a schedule."""
     state: Global___WebhookDeliveryState.ValueType
     """Where it stands."""
     attempts: _builtins.int
@@ -339,7 +347,7 @@ class CreateWebhookRequest(_message.Message):
     """Description."""
     @_builtins.property
     def events(self) -> _containers.RepeatedScalarFieldContainer[Global___WebhookEvent.ValueType]:
-        """What it tells of; absent means everything."""
+        """What it tells of; absent means everything of runs."""
 
     def __init__(
         self,

@@ -131,6 +131,12 @@ MATRIX = {
         "SignOut": "aopvc",
         "ChangePassword": "aopvc",
     },
+    "Schedules": {
+        "ListSchedules": "aov",
+        **dict.fromkeys(
+            ("PauseSchedule", "ResumeSchedule", "TriggerSchedule", "PlanStart", "CancelPlannedStart"), "ao"
+        ),
+    },
     "Uploads": dict.fromkeys(
         ("BeginUpload", "GetUpload", "AppendToUpload", "FinishUploadedFile", "RemoveUploadedFile"), "ao"
     ),

@@ -16,6 +16,7 @@ from backend.services.workflows.parameters import effective_parameters
 from backend.services.workflows.pii_policy import Policy, apply_override
 from backend.services.workflows.resolved_workflow import ResolvedWorkflow
 from backend.services.workflows.rules import read_access
+from backend.storage.database import Tx
 from telemetry import tracing
 from workflow_api.v1 import errors_pb2, runs_pb2
 
@@ -35,6 +36,17 @@ class Resumption(NamedTuple):
     run_id: str
     reused: AbstractSet[str]
     again: bool
+
+
+class ScheduledStart(NamedTuple):
+    """The schedule, or planned start, that starts a run.
+
+    `admit` is called in the transaction that adds the run, with its id; nothing of the start holds where it raises.
+    """
+
+    schedule: str
+    due_at: int | None
+    admit: Callable[[Tx, str], None]
 
 
 class ParsedStart(NamedTuple):
@@ -61,6 +73,7 @@ class ParsedStart(NamedTuple):
     trace: tuple[str, str | None] | None = None
     """`traceparent` and `tracestate` of the span that starts the run, where that is recorded."""
     resumption: Resumption | None = None
+    scheduled: ScheduledStart | None = None
 
 
 def claim_of(key_id: str, idempotency_key: str) -> str:

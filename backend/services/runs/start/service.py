@@ -130,7 +130,7 @@ class RunStarter:
     def _start_optimistically(self, start: ParsedStart, inputs: Inputs | None, request_id: str) -> RunRow | None:
         new = (
             None
-            if self._optimistic is None or inputs is None or start.resumption
+            if self._optimistic is None or inputs is None or start.resumption or start.scheduled
             else self._optimistic.start(start, inputs)
         )
         if new is None:
@@ -207,6 +207,8 @@ class RunStarter:
         run_id = new.run.run_id
         if start.resumption is not None:
             _link(group.tx, start.resumption, new.run)
+        if start.scheduled is not None:
+            start.scheduled.admit(group.tx, run_id)
         if uploaded is not None:
             take_uploads(group.tx, uploaded, run_id, caller.actor, start.at)
         # Files that were uploaded, and steps that are reused, are copied first.
@@ -280,6 +282,10 @@ def _audit(tx: Tx, start: ParsedStart, run: RunRow, caller: Principal) -> None:
         details["upload_id"] = start.upload_id
     if start.resumption is not None:
         details["resumed_from"] = start.resumption.run_id
+    if start.scheduled is not None:
+        details["schedule"] = start.scheduled.schedule
+        if start.scheduled.due_at is not None:
+            details["due_at"] = to_text(start.scheduled.due_at)
     audit.record(tx, at=start.at, actor=caller.audit_name, action="run.started", target=run.run_id, details=details)
 
 

@@ -8,7 +8,8 @@ from backend.common.errors import ApiError
 from backend.common.json_text import JsonObject, canonical
 from backend.resources.environments.lock import Lock
 from backend.resources.schemas.content_checks import ContentChecks
-from backend.services.workflows.manifests.approvals import APPROVAL, LATER_FIELDS as LATER_APPROVAL_FIELDS
+from backend.services.workflows.manifests.approvals import APPROVAL
+from backend.services.workflows.manifests.approvals import LATER_FIELDS as LATER_APPROVAL_FIELDS
 from backend.services.workflows.manifests.attachments import Attachments
 from backend.services.workflows.manifests.flows import expression_problems, flow_problems
 from backend.services.workflows.manifests.kinds import DOCUMENT, LARGEST_DEFINITION_BYTES
@@ -213,7 +214,7 @@ def _leave_out_later_fields(kind: str, value: JsonObject) -> None:
         del value["python"]
     if kind != "Workflow":
         return
-    for name in ("on_failure", "always"):
+    for name in ("on_failure", "always", "schedules"):
         if not value[name]:
             del value[name]
     for step in all_steps(value):

@@ -11,6 +11,7 @@ from backend.common.json_text import JsonMapping, JsonObject
 from backend.services.workflows.manifests.approvals import approval_problems
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem
 from backend.services.workflows.manifests.publishing import publication_problems
+from backend.services.workflows.manifests.schedules import schedule_problems
 from backend.services.workflows.parameters import value_problems
 
 
@@ -62,7 +63,7 @@ def _sequence(definition: JsonMapping, name: str) -> Iterator[tuple[int, JsonMap
 
 
 _DOERS: Final = ("agent", "approval", "workflow")
-_UNIQUE: Final = (("steps", "step"), ("parameters", "name"), ("publish", "knowledge_graph"))
+_UNIQUE: Final = (("steps", "step"), ("parameters", "name"), ("publish", "knowledge_graph"), ("schedules", "name"))
 
 _MOST_CIRCLES: Final = 20
 _MOST_IN_CIRCLES: Final = 50
@@ -78,7 +79,7 @@ class Violation(NamedTuple):
 
 def workflow_problems(definition: JsonObject, node: DocumentNode) -> list[Problem]:
     """Returns all problems between the fields of a workflow."""
-    rules = (_steps, _graph, _result, _publish, _parameters)
+    rules = (_steps, _graph, _result, _publish, _parameters, _schedules)
     violations = [*_repetitions(node), *(one for rule in rules for one in rule(definition))]
     return [Problem(node.line_of(*one.path), field_of(*one.path), one.reason) for one in violations]
 
@@ -217,6 +218,10 @@ def _parameters(definition: JsonObject) -> Iterator[Violation]:
     for index, parameter in members(definition, "parameters"):
         for path, reason in _declaration(parameter):
             yield Violation(("parameters", index, *path), reason)
+
+
+def _schedules(definition: JsonObject) -> Iterator[Violation]:
+    yield from (Violation(path, reason) for path, reason in schedule_problems(definition))
 
 
 def _declaration(parameter: JsonObject) -> Iterator[Violation]:

@@ -21,6 +21,7 @@ from backend.services.workflows.manifests.records import (
     Variant,
     name_field,
 )
+from backend.services.workflows.manifests.schedules import SCHEDULES
 from backend.services.workflows.manifests.shapes import Anything, CheckedValue, Flag, Number, OneOf, Text, Whole
 from backend.services.workflows.parameters import LONGEST_PATTERN, check_pattern
 from backend.services.workflows.pii_policy import FIELDS as POLICY_FIELDS
@@ -346,6 +347,7 @@ WORKFLOW: Final = Record(
             POLICY, default=POLICY.defaults(), about="What is done about personal data.", example={"mode": "redact"}
         ),
         "result": Field(RESULT, about="Where the result of a run comes from.", example={"step": "count-words"}),
+        "schedules": SCHEDULES,
         "publish": Field(
             ListOf(PUBLICATION, most=20),
             default=[],

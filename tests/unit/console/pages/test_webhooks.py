@@ -124,3 +124,16 @@ def test_a_webhook_is_neither_shown_nor_changed_under_the_address_of_another_key
         answered(PAGES, page.method, page.path, asked, names={**NAMES, "key_id": "ak_other"}, form=form)
     assert refused.value.status == 404
     assert [rpc for rpc, _ in asked.asked] == ["WebhooksService/GetWebhook"]
+
+
+def test_a_message_of_a_schedule_leads_to_no_run() -> None:
+    delivery = webhooks_pb2.WebhookDelivery(
+        message_id="msg_1",
+        event=webhooks_pb2.WEBHOOK_EVENT_SCHEDULE_SKIPPED,
+        state=webhooks_pb2.WEBHOOK_DELIVERY_STATE_PENDING,
+        occurred_at=to_timestamp(1_000_000_000_000),
+    )
+    backend = services(ListWebhookDeliveries=webhooks_pb2.ListWebhookDeliveriesResponse(items=[delivery]))
+    page = page_of(viewed(PAGES, "GET", ONE, backend, names=NAMES))
+    assert "schedule.skipped" in page
+    assert 'href="/runs/"' not in page

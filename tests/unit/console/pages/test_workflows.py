@@ -16,6 +16,7 @@ from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE, SCOPE_RUNS_READ, Scop
 from workflow_api.v1.reviews_pb2 import CountPendingApprovalsResponse
 from workflow_api.v1.run_lists_pb2 import StepFigures, WorkflowFigures
 from workflow_api.v1.runs_pb2 import ListRunsResponse, RunSummary
+from workflow_api.v1.schedules_pb2 import ListSchedulesResponse
 from workflow_api.v1.users_pb2 import User
 from workflow_api.v1.workflows_pb2 import (
     WORKFLOW_STATUS_ACTIVE,
@@ -59,6 +60,7 @@ def services(
                 items=[DefinitionVersion(version=3, created_by="user:ada"), DefinitionVersion(version=2)]
             ),
             "RunListsService/GetWorkflowFigures": WorkflowFigures(),
+            "SchedulesService/ListSchedules": ListSchedulesResponse(),
             "KeysService/ListKeys": ListKeysResponse(items=keys),
         }
     )

@@ -1,0 +1,212 @@
+"""Changes of schedules by people: each is one audited transaction."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Final
+
+from backend.common.clock import DAY_MS, first_millisecond_from, to_text
+from backend.common.errors import ApiError, invalid, not_found_message
+from backend.common.ids import new_id
+from backend.common.json_text import JsonObject, canonical
+from backend.common.principal import Principal
+from backend.common.waits import Deferred
+from backend.services.audit import sql as audit
+from backend.services.dependencies import Services
+from backend.services.runs.start.rules import ScheduledStart, judge_inputs, parse_start
+from backend.services.runs.start.service import RunStarter
+from backend.services.schedules import sql
+from backend.services.schedules.rules import Missed, SkipReason, definition_of
+from backend.services.schedules.runner import skip, start_request, triggered
+from backend.services.schedules.sql import ListedScheduleRow
+from backend.services.workflows import schedules_sql
+from backend.services.workflows import sql as workflows_sql
+from backend.services.workflows.resolved_workflow import load_workflow
+from backend.services.workflows.schedules import following
+from backend.storage.database import Tx, key_of
+from backend.storage.tables.schedules import ScheduleRow
+from backend.storage.tables.workflows import WorkflowRow
+from workflow_api.v1 import errors_pb2, runs_pb2, schedules_pb2
+
+LATEST_MS: Final = 2 * 366 * DAY_MS
+"""How far ahead a start may be planned."""
+
+MOST_PLANNED: Final = 1_000
+"""Planned starts of a workflow, those that were decided and are still listed included."""
+
+_LOCK: Final = key_of("")
+
+
+class ScheduleAdministration:
+    """Pauses, resumes and triggers schedules, and plans single starts."""
+
+    def __init__(self, services: Services, starter: RunStarter) -> None:
+        self._services = services
+        self._starter = starter
+
+    def pause(self, workflow: str, name: str, actor: str) -> ListedScheduleRow:
+        """Pauses a schedule; a due time that waits is skipped."""
+
+        def change(tx: Tx, row: ScheduleRow, now: int) -> ScheduleRow:
+            if row.paused:
+                return row
+            if row.waiting_at is not None:
+                row = skip(tx, row, SkipReason.PAUSED, Missed(1, row.waiting_at, row.waiting_at), now)
+            _audit(tx, now, actor, "schedule.paused", row, {"schedule": name})
+            return row._replace(paused=1, next_at=None, waiting_at=None)
+
+        return self._change(workflow, name, change)
+
+    def resume(self, workflow: str, name: str, actor: str) -> ListedScheduleRow:
+        """Lets a schedule start runs from its next due time on."""
+
+        def change(tx: Tx, row: ScheduleRow, now: int) -> ScheduleRow:
+            if not row.paused:
+                return row
+            _audit(tx, now, actor, "schedule.resumed", row, {"schedule": name})
+            return row._replace(paused=0, next_at=following(definition_of(row), now))
+
+        return self._change(workflow, name, change)
+
+    def _change(
+        self, workflow: str, name: str, change: Callable[[Tx, ScheduleRow, int], ScheduleRow]
+    ) -> ListedScheduleRow:
+        now = self._services.clock()
+
+        def work(tx: Tx) -> ListedScheduleRow:
+            found, row = _found(tx, workflow, name)
+            changed = change(tx, row, now)
+            if changed != row:
+                sql.write(tx, changed)
+            return ListedScheduleRow(*changed, workflow_name=found.name)
+
+        return self._services.database.write(work, lock_key=_LOCK)
+
+    def trigger(
+        self, request: schedules_pb2.TriggerScheduleRequest, caller: Principal
+    ) -> Deferred[runs_pb2.StartRunResponse]:
+        """Starts a run of a schedule now, whatever runs and whether it is paused.
+
+        Raises, at once or with the answer:
+            ApiError: `not_found`; otherwise as a start.
+        """
+        now = self._services.clock()
+        _, row = self._services.database.snapshot(lambda tx: _found(tx, request.workflow, request.name))
+        key = f"trigger\t{row.workflow_id}\t{request.name}\t{request.idempotency_key}"
+
+        def admit(tx: Tx, run_id: str) -> None:
+            current = sql.get(tx, row.schedule_id)
+            if current is None:
+                raise _no_schedule(tx, row.workflow_id, request.name)
+            triggered(tx, current, run_id, now)
+
+        start = parse_start(start_request(row, key), None, now)
+        # A schedule that was changed meanwhile makes no other call of the same one.
+        fingerprint = hashlib.sha256(key.encode()).hexdigest()
+        scheduled = ScheduledStart(request.name, None, admit)
+        return self._starter.start_parsed(start._replace(fingerprint=fingerprint, scheduled=scheduled), caller)
+
+    def plan(self, request: schedules_pb2.PlanStartRequest, caller: Principal) -> ListedScheduleRow:
+        """Plans one start, whose parameters are checked now and again when it is due.
+
+        Raises:
+            ApiError: `invalid_request` for a time that has passed or is too far ahead and for uploaded files; otherwise
+                as a start.
+        """
+        now = self._services.clock()
+        at = first_millisecond_from(request.at)
+        given = request.start
+        if given.upload_id:
+            raise invalid("start.upload_id", "must be empty: uploaded files wait for an hour only")
+        if not given.workflow_id:
+            raise invalid("start.workflow_id", "is required")
+        if given.HasField("pii_policy_override"):
+            raise invalid("start.pii_policy_override", "must be absent: a planned start has the policy of its workflow")
+        if not now < at <= now + LATEST_MS:
+            raise invalid("at", f"must be in the future and before {to_text(now + LATEST_MS)}")
+        start = parse_start(given, None, now)
+        definition: JsonObject = {
+            "parameters": start.parameters,
+            "input_text": start.input_text,
+            "client_reference": start.client_reference,
+            "labels": dict(given.labels),
+            "version": start.version,
+        }
+        row = ScheduleRow(
+            schedule_id=new_id("sch"),
+            workflow_id=given.workflow_id,
+            name=None,
+            definition=canonical(definition),
+            created_at=now,
+            created_by=caller.audit_name,
+            next_at=at,
+        )
+
+        def work(tx: Tx) -> ListedScheduleRow:
+            terms = load_workflow(
+                self._services.cache, tx, self._services.capabilities, given.workflow_id, start.version
+            )
+            if terms is None:
+                raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
+            refusal = terms.refusal()
+            if refusal is not None:
+                raise refusal
+            judged = judge_inputs(start, terms, self._services.capabilities.providers).parameters
+            if isinstance(judged, ApiError):
+                raise judged
+            if sql.count_planned(tx, row.workflow_id) >= MOST_PLANNED:
+                raise invalid("start.workflow_id", f"must be of a workflow with fewer than {MOST_PLANNED:,} of them")
+            schedules_sql.add(tx, row)
+            told: dict[str, object] = {"schedule": row.schedule_id, "at": to_text(at)}
+            _audit(tx, now, caller.audit_name, "schedule.planned", row, told)
+            return ListedScheduleRow(*row, workflow_name=terms.name)
+
+        return self._services.database.write(work)
+
+    def cancel(self, schedule_id: str, actor: str) -> None:
+        """Removes a planned start that was not decided.
+
+        Raises:
+            ApiError: `not_found`.
+        """
+        now = self._services.clock()
+
+        def work(tx: Tx) -> None:
+            row = sql.get(tx, schedule_id)
+            if row is None or row.name is not None or row.next_at is None:
+                message = f"There is no planned start {schedule_id} that has not been decided."
+                raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, message)
+            sql.remove(tx, schedule_id)
+            _audit(tx, now, actor, "schedule.cancelled", row, {"schedule": schedule_id, "at": to_text(row.next_at)})
+
+        self._services.database.write(work, lock_key=_LOCK)
+
+
+def found_workflow(tx: Tx, workflow: str) -> WorkflowRow:
+    """Returns a workflow by id or name.
+
+    Raises:
+        ApiError: `not_found`.
+    """
+    row = workflows_sql.find(tx, workflow)
+    if row is None or row.deleted_at is not None:
+        names = [each.name for each in workflows_sql.all_workflows(tx)]
+        raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, not_found_message("workflow", workflow, names))
+    return row
+
+
+def _found(tx: Tx, workflow: str, name: str) -> tuple[WorkflowRow, ScheduleRow]:
+    found = found_workflow(tx, workflow)
+    row = sql.named(tx, found.workflow_id, name)
+    if row is None:
+        raise _no_schedule(tx, found.workflow_id, name)
+    return found, row
+
+
+def _no_schedule(tx: Tx, workflow_id: str, name: str) -> ApiError:
+    known = [each.name for each in schedules_sql.defined(tx, workflow_id) if each.name is not None]
+    message = not_found_message("schedule of the workflow's active version", name, known)
+    return ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, message)
+
+
+def _audit(tx: Tx, now: int, actor: str, action: str, row: ScheduleRow, details: dict[str, object]) -> None:
+    audit.record(tx, at=now, actor=actor, action=action, target=row.workflow_id, details=details)

@@ -1,0 +1,289 @@
+"""Starts runs at the due times of schedules, beside the runners of other processes."""
+
+import hashlib
+import json
+import logging
+from concurrent.futures import wait
+from typing import Final
+
+from backend.common import metrics
+from backend.common.clock import to_text
+from backend.common.errors import ApiError
+from backend.common.json_text import JsonObject, canonical
+from backend.common.principal import Principal
+from backend.services.audit import sql as audit
+from backend.services.dependencies import Services
+from backend.services.runs.start.rules import ParsedStart, ScheduledStart, parse_start
+from backend.services.runs.start.service import RunStarter
+from backend.services.schedules import sql
+from backend.services.schedules.rules import (
+    DueStart,
+    Missed,
+    Outcome,
+    SkipReason,
+    decide,
+    definition_of,
+    idempotency_key,
+    label_of,
+)
+from backend.services.webhooks.rules import WebhookEvent
+from backend.services.webhooks.sql import add_schedule_messages
+from backend.services.workflows.schedules import following
+from backend.storage.database import DatabaseUnavailableError, Tx, key_of
+from backend.storage.outage import Ticker
+from backend.storage.tables.schedules import ScheduleRow
+from workflow_api.v1 import errors_pb2, runs_pb2
+
+ACTOR: Final = "system"
+
+_SECONDS: Final = 1.0
+# Each is a due time of the grace, or one that waited.
+_MOST_AT_ONCE: Final = 10
+_LOCK: Final = key_of("")
+"""The lock of all starts that no key makes: decisions on schedules run one after the other in all processes."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class _SupersededError(Exception):
+    """Another process, or a change of the schedule, was first; nothing of this decision holds."""
+
+
+class ScheduleRunner:
+    """Decides on due times once a second, in every process that has a backend.
+
+    A due time is decided in one transaction with all that comes of it: the run with its record in `schedule_starts`,
+    or the skip with its audit record and messages. It compares the schedule with the state that the decision is of, so
+    of several processes one takes effect, and one that is killed has decided or not.
+    """
+
+    def __init__(self, services: Services, starter: RunStarter) -> None:
+        self._services = services
+        self._database = services.database
+        self._clock = services.clock
+        self._starter = starter
+        self._ticker = Ticker("schedules", self.round, _SECONDS)
+        self._last_round_at: int | None = None
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._ticker.start()
+
+    def stop(self) -> None:
+        """Ends the thread after the present round; may be repeated."""
+        self._ticker.stop()
+
+    def round(self) -> None:
+        """Decides on everything that is due; one schedule that cannot be decided holds up no other."""
+        now = self._clock()
+        if self._last_round_at is None or now < self._last_round_at:
+            self._plan_anew(now)
+        self._last_round_at = now
+        for schedule_id in self._database.read(lambda tx: sql.due(tx, now)):
+            try:
+                self._attend(schedule_id)
+            except DatabaseUnavailableError:
+                raise
+            except Exception:  # noqa: BLE001 - it must not hold up the others
+                metrics.BACKGROUND_FAILURES.add("schedules")
+                _LOG.exception("Schedule %s could not be decided; it is tried again", schedule_id)
+
+    def _plan_anew(self, now: int) -> None:
+        """Brings due times back that a clock which was ahead has put too far into the future."""
+
+        def work(tx: Tx) -> None:
+            sql.forget_decided(tx, now - sql.KEPT_MS)
+            for row in sql.ahead(tx, now):
+                next_at = following(definition_of(row), now)
+                if next_at != row.next_at:
+                    sql.write(tx, row._replace(next_at=next_at))
+
+        self._database.write(work, lock_key=_LOCK)
+
+    def _attend(self, schedule_id: str) -> None:
+        for _ in range(_MOST_AT_ONCE):
+            now = self._clock()
+            found = self._database.write(lambda tx: self._decide(tx, schedule_id, now), lock_key=_LOCK)  # noqa: B023 - called at once
+            if found is None:
+                return
+            row, decision = found
+            if decision is not None:
+                self._start(row, decision, now)
+
+    def _decide(self, tx: Tx, schedule_id: str, now: int) -> tuple[ScheduleRow, DueStart | None] | None:
+        """Writes a decision that starts nothing, or returns the one that starts a run; None where nothing is due."""
+        row = sql.get(tx, schedule_id)
+        if row is None or row.paused:
+            return None
+        label = label_of(row)
+        busy = row.name is not None and definition_of(row)["overlap"] != "allow"
+        in_flight = sql.run_in_flight(tx, row, label) if busy else None
+        if row.waiting_at is not None and in_flight is None:
+            return row, DueStart(row.waiting_at, None, row.next_at, from_queue=True)
+        decision = decide(row, now)
+        if decision is None:
+            return None
+        if decision.due_at is None:
+            assert decision.missed is not None
+            sql.write(tx, _missed(tx, row, decision.missed, now)._replace(next_at=decision.next_at))
+            return row, None
+        if sql.started_run(tx, row, label, decision.due_at) is not None:
+            # The clock was put back behind it.
+            sql.write(tx, row._replace(next_at=decision.next_at))
+            return row, None
+        if in_flight is None and row.waiting_at is None:
+            return row, decision
+        if decision.missed is not None:
+            _missed(tx, row, decision.missed, now)
+        if definition_of(row)["overlap"] == "queue" and row.waiting_at is None:
+            decided = _decided(row, Outcome.QUEUED, decision.due_at, now, run_id=in_flight)
+            sql.write(tx, decided._replace(next_at=decision.next_at, waiting_at=decision.due_at))
+            return row, None
+        reason = SkipReason.IN_FLIGHT if row.waiting_at is None else SkipReason.QUEUE_FULL
+        skipped = skip(tx, row, reason, Missed(1, decision.due_at, decision.due_at), now, run_id=in_flight)
+        sql.write(tx, skipped._replace(next_at=decision.next_at))
+        return row, None
+
+    def _start(self, row: ScheduleRow, decision: DueStart, now: int) -> None:
+        assert decision.due_at is not None
+
+        def admit(tx: Tx, run_id: str) -> None:
+            assert decision.due_at is not None
+            current = _unchanged(tx, row)
+            label = label_of(row)
+            exclusive = row.name is not None and definition_of(row)["overlap"] != "allow"
+            if exclusive and sql.run_in_flight(tx, row, label) is not None:
+                raise _SupersededError
+            if decision.missed is not None:
+                current = _missed(tx, current, decision.missed, now)
+            sql.add_start(tx, row, label, run_id, decision.due_at, now)
+            decided = _decided(current, Outcome.STARTED, decision.due_at, now, run_id=run_id)
+            sql.write(tx, _after(decided, decision))
+
+        try:
+            start = _parsed(row, decision.due_at, now)._replace(
+                scheduled=ScheduledStart(label_of(row), decision.due_at, admit)
+            )
+            deferred = self._starter.start_parsed(start, Principal(None, row.created_by or ACTOR, ""))
+            wait([deferred.change])
+            deferred.answer(deferred.change)
+        except _SupersededError:
+            return
+        except ApiError as refusal:
+            if refusal.reason == errors_pb2.ERROR_REASON_IDEMPOTENCY_CONFLICT:
+                # Another process starts it at this moment.
+                return
+            self._fail(row, decision, refusal, now)
+
+    def _fail(self, row: ScheduleRow, decision: DueStart, refusal: ApiError, now: int) -> None:
+        def work(tx: Tx) -> None:
+            assert decision.due_at is not None
+            current = _unchanged(tx, row)
+            if decision.missed is not None:
+                current = _missed(tx, current, decision.missed, now)
+            failed = fail(tx, current, decision.due_at, refusal, now)
+            sql.write(tx, _after(failed, decision))
+
+        try:
+            self._database.write(work, lock_key=_LOCK)
+        except _SupersededError:
+            return
+
+
+def _unchanged(tx: Tx, row: ScheduleRow) -> ScheduleRow:
+    """Returns the schedule if it is in the state that a decision is of.
+
+    Raises:
+        _SupersededError: it is not.
+    """
+    current = sql.get(tx, row.schedule_id)
+    if current != row:
+        raise _SupersededError
+    return current
+
+
+def _after(row: ScheduleRow, decision: DueStart) -> ScheduleRow:
+    """Returns a schedule that was decided; a planned start keeps nothing of what it started with."""
+    row = row._replace(waiting_at=None) if decision.from_queue else row._replace(next_at=decision.next_at)
+    return row._replace(definition="{}") if row.name is None else row
+
+
+def _parsed(row: ScheduleRow, due_at: int, now: int) -> ParsedStart:
+    """Returns the start of a due time, which has an idempotency key of its own, whatever its parameters are."""
+    key = idempotency_key(row, due_at)
+    start = parse_start(start_request(row, key), None, now)
+    return start._replace(fingerprint=hashlib.sha256(key.encode()).hexdigest())
+
+
+def start_request(row: ScheduleRow, key: str) -> runs_pb2.StartRunRequest:
+    """Returns the request by which a schedule or planned start starts its run."""
+    definition = definition_of(row)
+    return runs_pb2.StartRunRequest(
+        workflow_id=row.workflow_id,
+        idempotency_key=key,
+        parameters=json.dumps(definition["parameters"]),
+        input_text=definition.get("input_text"),
+        client_reference=definition.get("client_reference"),
+        labels=definition.get("labels"),
+        version=definition.get("version"),
+        triggered_by=runs_pb2.TRIGGERED_BY_SCHEDULE,
+    )
+
+
+def _decided(
+    row: ScheduleRow,
+    outcome: Outcome,
+    due_at: int | None,
+    now: int,
+    *,
+    run_id: str | None = None,
+    reason: str | None = None,
+) -> ScheduleRow:
+    return row._replace(
+        last_due_at=due_at, last_at=now, last_outcome=outcome.value, last_run_id=run_id, last_reason=reason
+    )
+
+
+def triggered(tx: Tx, row: ScheduleRow, run_id: str, now: int) -> None:
+    """Writes that a person started a run of the schedule."""
+    sql.add_start(tx, row, label_of(row), run_id, None, now)
+    sql.write(tx, _decided(row, Outcome.STARTED, None, now, run_id=run_id))
+
+
+def _missed(tx: Tx, row: ScheduleRow, missed: Missed, now: int) -> ScheduleRow:
+    return skip(tx, row, SkipReason.MISSED, missed, now)
+
+
+def skip(
+    tx: Tx, row: ScheduleRow, reason: SkipReason, missed: Missed, now: int, *, run_id: str | None = None
+) -> ScheduleRow:
+    """Records skipped due times by an audit record and messages to webhooks; returns the schedule after it."""
+    told: JsonObject = {
+        "schedule": label_of(row),
+        "reason": reason.value,
+        "due_at": to_text(missed.last),
+        "count": missed.number,
+        "first_due_at": to_text(missed.first),
+    }
+    _tell(tx, WebhookEvent.SCHEDULE_SKIPPED, row, told, now)
+    return _decided(row, Outcome.SKIPPED, missed.last, now, run_id=run_id, reason=reason.value)
+
+
+def fail(tx: Tx, row: ScheduleRow, due_at: int, refusal: ApiError, now: int) -> ScheduleRow:
+    """Records that a due start was refused, as `skip`."""
+    code = refusal.to_refusal().code
+    message = " ".join([refusal.message, *(f"{name} {why}." for name, why in refusal.problems), *refusal.reasons])
+    told: JsonObject = {
+        "schedule": label_of(row),
+        "reason": code,
+        "message": message,
+        "due_at": to_text(due_at),
+    }
+    _tell(tx, WebhookEvent.SCHEDULE_FAILED, row, told, now)
+    return _decided(row, Outcome.FAILED, due_at, now, reason=f"{code}: {message}")
+
+
+def _tell(tx: Tx, event: WebhookEvent, row: ScheduleRow, told: JsonObject, now: int) -> None:
+    audit.record(tx, at=now, actor=ACTOR, action=event.value, target=row.workflow_id, details=told)
+    add_schedule_messages(tx, event, row.workflow_id, canonical({"workflow_id": row.workflow_id, **told}), now)
+    _LOG.warning("%s of workflow %s: %s", event.value, row.workflow_id, told["reason"])

@@ -1,0 +1,184 @@
+"""SQL of schedules: what is due, the runs that were started, and lists."""
+
+from typing import Final, NamedTuple
+
+from sqlalchemy import Text, bindparam, delete, func, insert, literal_column, select, tuple_, update
+
+from backend.common.clock import DAY_MS
+from backend.common.states import RUN_IN_FLIGHT
+from backend.storage.database import Tx
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.tables.runs import runs, status_in
+from backend.storage.tables.schedules import ScheduleRow, schedule_starts, schedules
+from backend.storage.tables.workflows import workflows
+
+KEPT_MS: Final = 30 * DAY_MS
+"""For how long a planned start that was decided stays in the list."""
+
+
+class ListedScheduleRow(NamedTuple):
+    """A schedule with the name of its workflow."""
+
+    schedule_id: str
+    workflow_id: str
+    name: str | None
+    definition: str
+    created_at: int
+    created_by: str | None
+    paused: int
+    next_at: int | None
+    waiting_at: int | None
+    last_due_at: int | None
+    last_at: int | None
+    last_outcome: str | None
+    last_run_id: str | None
+    last_reason: str | None
+    workflow_name: str
+
+    @property
+    def row(self) -> ScheduleRow:
+        """The schedule alone."""
+        return ScheduleRow(*self[:-1])
+
+
+_SCHEDULE: Final = schedules.c.schedule_id == bindparam("of_schedule_id")
+_ROW: Final = select_row(ScheduleRow, schedules)
+_GET = Query(ScheduleRow, _ROW.where(_SCHEDULE))
+_NAMED = Query(
+    ScheduleRow,
+    _ROW.where(schedules.c.workflow_id == bindparam("of_workflow_id"), schedules.c.name == bindparam("of_name")),
+)
+_DUE = ScalarQuery[str](
+    select(schedules.c.schedule_id)
+    .where(schedules.c.next_at.is_not(None), schedules.c.next_at <= bindparam("now"))
+    .order_by(schedules.c.next_at)
+)
+_WAITING = ScalarQuery[str](
+    select(schedules.c.schedule_id).where(schedules.c.waiting_at.is_not(None)).order_by(schedules.c.waiting_at)
+)
+_AHEAD = Query(
+    ScheduleRow,
+    _ROW.where(schedules.c.next_at.is_not(None), schedules.c.next_at > bindparam("now"), schedules.c.name.is_not(None)),
+)
+_DECIDED: Final = ("next_at", "waiting_at", "last_due_at", "last_at", "last_outcome", "last_run_id", "last_reason")
+_WRITE = Command(
+    update(schedules)
+    .where(_SCHEDULE)
+    .values({name: bindparam(f"new_{name}") for name in (*_DECIDED, "paused", "definition")})
+)
+_REMOVE = Command(delete(schedules).where(_SCHEDULE))
+_FORGET_DECIDED = Command(
+    delete(schedules).where(
+        schedules.c.name.is_(None), schedules.c.next_at.is_(None), schedules.c.last_at < bindparam("before")
+    )
+)
+_COUNT_PLANNED = ScalarQuery[int](
+    select(func.count())
+    .select_from(schedules)
+    .where(schedules.c.workflow_id == bindparam("of_workflow_id"), schedules.c.name.is_(None))
+)
+_ADD_START = Command(insert(schedule_starts), schedule_starts.columns.keys())
+_WAS_STARTED = ScalarQuery[str](
+    select(schedule_starts.c.run_id).where(
+        schedule_starts.c.workflow_id == bindparam("of_workflow_id"),
+        schedule_starts.c.schedule == bindparam("of_schedule"),
+        schedule_starts.c.due_at == bindparam("of_due_at"),
+    )
+)
+# From the runs in flight that no key started, of which there are few.
+_IN_FLIGHT = ScalarQuery[str](
+    select(runs.c.run_id)
+    .select_from(runs)
+    .join(schedule_starts, schedule_starts.c.run_id == runs.c.run_id)
+    .where(
+        runs.c.key_id == literal_column("''"),
+        status_in(*RUN_IN_FLIGHT),
+        schedule_starts.c.workflow_id == bindparam("of_workflow_id"),
+        schedule_starts.c.schedule == bindparam("of_schedule"),
+    )
+    .limit(literal_column("1"))
+)
+_SORT_NAME: Final = func.coalesce(schedules.c.name, literal_column("''"))
+_LISTED = (
+    select_row(ListedScheduleRow, schedules, workflow_name=workflows.c.name)
+    .join(workflows, workflows.c.workflow_id == schedules.c.workflow_id)
+    .where(
+        tuple_(workflows.c.name, _SORT_NAME, schedules.c.schedule_id)
+        > tuple_(
+            bindparam("after_workflow", type_=Text),
+            bindparam("after_name", type_=Text),
+            bindparam("after_id", type_=Text),
+        )
+    )
+    .order_by(workflows.c.name, _SORT_NAME, schedules.c.schedule_id)
+    .limit(bindparam("limit"))
+)
+_LIST = Query(ListedScheduleRow, _LISTED)
+_LIST_OF_WORKFLOW = Query(ListedScheduleRow, _LISTED.where(schedules.c.workflow_id == bindparam("of_workflow_id")))
+
+
+def get(tx: Tx, schedule_id: str) -> ScheduleRow | None:
+    """Returns a schedule or planned start, or None."""
+    return tx.first(_GET, of_schedule_id=schedule_id)
+
+
+def named(tx: Tx, workflow_id: str, name: str) -> ScheduleRow | None:
+    """Returns a schedule by its name, or None."""
+    return tx.first(_NAMED, of_workflow_id=workflow_id, of_name=name)
+
+
+def due(tx: Tx, now: int) -> list[str]:
+    """Returns the ids of what is due, and of what waits for the end of a run, without repetition."""
+    return list(dict.fromkeys([*tx.scalars(_WAITING), *tx.scalars(_DUE, now=now)]))
+
+
+def ahead(tx: Tx, now: int) -> list[ScheduleRow]:
+    """Returns the schedules that are due later."""
+    return tx.all(_AHEAD, now=now)
+
+
+def write(tx: Tx, row: ScheduleRow) -> None:
+    """Writes a schedule that was read in this transaction."""
+    tx.enqueue(
+        _WRITE,
+        of_schedule_id=row.schedule_id,
+        **{f"new_{name}": getattr(row, name) for name in (*_DECIDED, "paused", "definition")},
+    )
+
+
+def remove(tx: Tx, schedule_id: str) -> None:
+    """Removes a planned start."""
+    tx.enqueue(_REMOVE, of_schedule_id=schedule_id)
+
+
+def count_planned(tx: Tx, workflow_id: str) -> int:
+    """Returns how many planned starts a workflow has, those that are kept for the list included."""
+    return tx.scalar_one(_COUNT_PLANNED, of_workflow_id=workflow_id)
+
+
+def forget_decided(tx: Tx, before: int) -> None:
+    """Removes planned starts that were decided before a time."""
+    tx.enqueue(_FORGET_DECIDED, before=before)
+
+
+def add_start(tx: Tx, row: ScheduleRow, schedule: str, run_id: str, due_at: int | None, now: int) -> None:
+    """Writes that a schedule started a run; a second one of a due time is refused by the database."""
+    tx.enqueue(_ADD_START, run_id=run_id, workflow_id=row.workflow_id, schedule=schedule, due_at=due_at, started_at=now)
+
+
+def started_run(tx: Tx, row: ScheduleRow, schedule: str, due_at: int) -> str | None:
+    """Returns the run that a due time has started, or None."""
+    return tx.scalar(_WAS_STARTED, of_workflow_id=row.workflow_id, of_schedule=schedule, of_due_at=due_at)
+
+
+def run_in_flight(tx: Tx, row: ScheduleRow, schedule: str) -> str | None:
+    """Returns a run of the schedule that has not ended, or None."""
+    return tx.scalar(_IN_FLIGHT, of_workflow_id=row.workflow_id, of_schedule=schedule)
+
+
+def listed(tx: Tx, workflow_id: str | None, after: tuple[str, str, str], limit: int) -> list[ListedScheduleRow]:
+    """Returns schedules by the names of workflow and schedule, planned starts first, that come after a place."""
+    given = {"after_workflow": after[0], "after_name": after[1], "after_id": after[2], "limit": limit}
+    if workflow_id is None:
+        return tx.all(_LIST, **given)
+    return tx.all(_LIST_OF_WORKFLOW, of_workflow_id=workflow_id, **given)

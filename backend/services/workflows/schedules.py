@@ -1,0 +1,74 @@
+"""Schedules of workflows' active versions, kept in step with them in the transaction of each change."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from backend.common.ids import new_id
+from backend.common.json_text import canonical
+from backend.services.workflows import schedules_sql, sql, versions_sql
+from backend.services.workflows.cron import next_due
+from backend.storage.database import Tx
+from backend.storage.tables.schedules import ScheduleRow
+
+_FIELD: Final = '"schedules":'
+
+
+def sync_schedules(tx: Tx, workflow_id: str, now: int) -> None:
+    """Makes the schedules of a workflow those of its active version.
+
+    One that is new, or has another time, is next due after `now`. A pause by a person lasts until the manifest's
+    `paused` changes or the schedule is removed.
+    """
+    wanted = _defined(tx, workflow_id)
+    if not wanted and not schedules_sql.any_defined(tx, workflow_id):
+        return
+    present = {row.name: row for row in schedules_sql.defined(tx, workflow_id)}
+    for name, row in present.items():
+        if name not in wanted:
+            schedules_sql.remove(tx, row.schedule_id)
+    for name, definition in wanted.items():
+        before = present.get(name)
+        if before is None:
+            schedules_sql.add(tx, _new(workflow_id, name, definition, now))
+        elif before.definition != canonical(definition):
+            schedules_sql.change(tx, _changed(before, definition, now))
+
+
+def following(definition: Mapping[str, Any], after: int) -> int | None:
+    """Returns when a schedule is due next after a time, as if it were not paused; None where it never is again."""
+    return next_due(definition["cron"], definition["timezone"], after)
+
+
+def _defined(tx: Tx, workflow_id: str) -> dict[str, Mapping[str, Any]]:
+    row = sql.get(tx, workflow_id)
+    if row is None or row.active_version is None:
+        return {}
+    text = versions_sql.definition_text(tx, workflow_id, row.active_version) or ""
+    # Definitions may have 8 MiB, and most have no schedule.
+    found = json.loads(text).get("schedules", ()) if _FIELD in text else ()
+    return {one["name"]: one for one in found}
+
+
+def _new(workflow_id: str, name: str, definition: Mapping[str, Any], now: int) -> ScheduleRow:
+    return ScheduleRow(
+        schedule_id=new_id("sch"),
+        workflow_id=workflow_id,
+        name=name,
+        definition=canonical(definition),
+        created_at=now,
+        paused=int(definition["paused"]),
+        next_at=None if definition["paused"] else following(definition, now),
+    )
+
+
+def _changed(row: ScheduleRow, definition: Mapping[str, Any], now: int) -> ScheduleRow:
+    before = json.loads(row.definition)
+    paused = row.paused if before["paused"] == definition["paused"] else int(definition["paused"])
+    moved = any(before[name] != definition[name] for name in ("cron", "timezone"))
+    row = row._replace(definition=canonical(definition), paused=paused)
+    if paused:
+        return row._replace(next_at=None, waiting_at=None)
+    if moved or row.next_at is None:
+        return row._replace(next_at=following(definition, now))
+    return row
