@@ -176,6 +176,7 @@ APPROVAL_DETAILS: Final = (
     TableColumn("decided_at", "decided_at", Form.TIME),
     TableColumn("title", "title"),
     TableColumn("instructions", "instructions"),
+    TableColumn("summary", "summary"),
     TableColumn("step", "step"),
     TableColumn("workflow", lambda record: f"{record['workflow_name']} ({record['workflow_id']})"),
     TableColumn("version", "version"),

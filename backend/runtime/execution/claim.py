@@ -192,11 +192,15 @@ def has_inputs(terms: ResolvedWorkflow, parameters: Mapping[str, Any]) -> bool:
 def steps_to_begin(terms: ResolvedWorkflow) -> Sequence[ResolvedStep]:
     """Returns the steps that a run begins with at once; none where their kinds are mixed, or one is more than that.
 
-    That is one with a condition, which is judged before, a fan-out or a child.
+    That is one with an expression, which is evaluated before, a fan-out or a child.
     """
     first = [step for step in terms.steps if step.phase is Phase.MAIN and not step.needs]
-    plain = all(step.when is None and (step.takes_slot or step.kind == APPROVAL) for step in first)
-    return first if plain and len(set(map(attrgetter("kind"), first))) == 1 else []
+    return first if all(map(_begins_at_once, first)) and len(set(map(attrgetter("kind"), first))) == 1 else []
+
+
+def _begins_at_once(step: ResolvedStep) -> bool:
+    unjudged = step.when is None and (step.approval is None or step.approval.summary is None)
+    return unjudged and (step.takes_slot or step.kind == APPROVAL)
 
 
 def slot_memory(slots: StepSlots, step: ResolvedStep) -> int:

@@ -2,20 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from backend.common import json_text
 from backend.common.clock import to_text
 from backend.common.json_text import JsonValue
+from backend.resources.redaction.confined_redactor import RedactionError
 from backend.resources.schemas.expression_scope import Expected, ExpressionError, Scope, Values
 from backend.runtime.execution import retries, sql
 from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.steps import StepFailure
+from backend.services.runs.redaction_manifest_sql import StageCounts
 from backend.services.workflows.resolved_workflow import ResolvedStep, ResolvedWorkflow
 from backend.storage.database import Tx
 
-EXPRESSION_ERROR = "ExpressionError"
+LONGEST_SUMMARY: Final = 2_000
+"""Most characters of an approval's summary that people see."""
+EXPRESSION_ERROR: Final = "ExpressionError"
 """Type of the failure of a step whose expression gave no value."""
 
 
@@ -68,6 +72,23 @@ class Expressions:
         assert step.when is not None
         given = await self.evaluate(step, [(step.when, Expected.CONDITION)])
         return given if isinstance(given, StepFailure) else bool(given[0])
+
+    async def summary(self, step: ResolvedStep) -> str | StepFailure:
+        """Returns what people see of an approval, swept for personal data, or the failure of the step."""
+        assert step.approval is not None
+        assert step.approval.summary is not None
+        given = await self.evaluate(step, [(step.approval.summary, Expected.VALUE)])
+        if isinstance(given, StepFailure):
+            return given
+        text = given[0] if isinstance(given[0], str) else json_text.write(given[0])
+        redaction = self._claimed.redaction
+        if redaction is not None and (stage := redaction.message_stage) is not None:
+            try:
+                text, counts = await self._context.in_halting_thread(lambda halt: redaction.value(text, halt))
+            except RedactionError as error:
+                return StepFailure("RedactionFailed", f"the summary could not be swept: {error}", final=True)
+            self._claimed.step_states.changes.redacted.append(StageCounts(stage, counts))
+        return str(text)[:LONGEST_SUMMARY]
 
 
 def scope_of(terms: ResolvedWorkflow, step: ResolvedStep, *, item: bool = False) -> Scope:

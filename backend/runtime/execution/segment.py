@@ -6,6 +6,7 @@ in one transaction with its outputs.
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -121,8 +122,9 @@ class _SegmentRun:
         self._tasks: dict[asyncio.Task[StepOutcome], str] = {}
         self._backoffs: dict[str, asyncio.Task[None]] = {}
         self._parked = False
-        self._conditions: dict[asyncio.Task[bool | StepFailure], str] = {}
+        self._conditions: dict[asyncio.Task[bool | str | StepFailure], str] = {}
         self._judged: set[str] = set()
+        self._summaries: dict[str, str] = {}
         self._step_inputs: StepInputs | None = None
         self._expressions: Expressions | None = None
         self._outcome: RunOutcome | None = None
@@ -199,7 +201,8 @@ class _SegmentRun:
                 self._failed_step = plan.failed or plan.stuck
                 return failure
             self._judge(plan)
-            self._step_states.request_approvals(plan.ask, self._context.clock())
+            ask = [step for step in plan.ask if step in self._summaries or not self._has_summary(step)]
+            self._step_states.request_approvals(ask, self._context.clock(), self._summaries)
             self._take_slots(plan)
             if not (self._tasks or self._slots or self._beginning or self._backoffs or self._conditions):
                 return None
@@ -237,12 +240,20 @@ class _SegmentRun:
         return self._claimed.terms.has_last_steps
 
     def _judge(self, plan: dag.Plan) -> None:
-        """Evaluates the conditions of steps that may begin once theirs is true."""
+        """Evaluates the conditions of steps that may begin once theirs is true, and summaries of approvals."""
         assert self._expressions is not None
-        judging = self._conditions.values()
-        for step in [step for step in plan.judge if step not in judging]:
-            condition = self._expressions.condition(self._step_states.terms(step))
-            self._conditions[asyncio.create_task(condition, name=f"{self._claimed.run_id}/{step}/when")] = step
+        judging = set(self._conditions.values())
+        summarised = [step for step in plan.ask if step not in self._summaries and self._has_summary(step)]
+        for step in [step for step in (*plan.judge, *summarised) if step not in judging]:
+            terms = self._step_states.terms(step)
+            work: Coroutine[Any, Any, bool | str | StepFailure] = (
+                self._expressions.condition(terms) if step in plan.judge else self._expressions.summary(terms)
+            )
+            self._conditions[asyncio.create_task(work, name=f"{self._claimed.run_id}/{step}/expression")] = step
+
+    def _has_summary(self, step: str) -> bool:
+        approval = self._step_states.terms(step).approval
+        return approval is not None and approval.summary is not None
 
     def _take_slots(self, plan: dag.Plan) -> None:
         """Requests a slot for each step that may begin, and begins those that have theirs."""
@@ -337,10 +348,12 @@ class _SegmentRun:
         for warning in () if self._claimed.redaction is None else self._claimed.redaction.take_warnings():
             self._step_states.warn(warning)
 
-    def _take_condition(self, step: str, given: bool | StepFailure) -> None:
+    def _take_condition(self, step: str, given: bool | str | StepFailure) -> None:
         match given:
             case StepFailure() as failed:
                 self._step_states.fail(step, failed.type, failed.message, self._context.clock())
+            case str() as summary:
+                self._summaries[step] = summary
             case True:
                 self._judged.add(step)
             case False:

@@ -220,8 +220,10 @@ class StepStates:
         for step in plan.block:
             self._rows[step].update(error_code=INVARIANT_BLOCKED, error_message=self._unmet_reason(step))
 
-    def request_approvals(self, ask: Sequence[str], at: int) -> None:
-        """Requests the approvals of these steps."""
+    def request_approvals(
+        self, ask: Sequence[str], at: int, summaries: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Requests the approvals of these steps; `summaries` are what people see beside their instructions, by step."""
         for step in ask:
             self._move(step, StepStatus.WAITING, started_at=at, segment_id=self._segment_id)["attempt"] += 1
             terms, approval_id = self._steps[step], new_id("apr")
@@ -235,6 +237,7 @@ class StepStates:
                     "instructions": terms.instructions,
                     "state": _PENDING,
                     "requested_at": at,
+                    "summary": (summaries or {}).get(step),
                     **end_columns(terms.approval, at),
                 }
             )

@@ -39,6 +39,7 @@ class PendingApprovalRow(NamedTuple):
     reminded_at: int | None
     approvers: str | None
     form_schema: str | None
+    summary: str | None
 
 
 class FoundApprovalRow(NamedTuple):

@@ -195,6 +195,7 @@ ADD_APPROVAL = Command(
         "instructions",
         "state",
         "requested_at",
+        "summary",
         "deadline_at",
         "on_deadline",
         "remind_at",

@@ -177,6 +177,7 @@ def pending_approval(row: PendingApprovalRow, at: int, decider: Decider) -> runs
         on_deadline=_DEADLINE_ACTIONS[row.on_deadline],
         approvers=None if approvers is None else runs_pb2.Approvers(**approvers._asdict()),
         form_schema=row.form_schema,
+        summary=row.summary,
         excluded=not decider.may_decide(approvers),
     )
     set_milliseconds(message.waiting, max(0, at - row.requested_at))

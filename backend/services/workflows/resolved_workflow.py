@@ -63,7 +63,7 @@ COMPLETED_ALONE: Final = frozenset({StepStatus.COMPLETED.value})
 
 
 class ApprovalTerms(NamedTuple):
-    """End of an approval and who may bring it about.
+    """End of an approval, who may bring it about, and the expression of what people see beside its instructions.
 
     Hours count from the request, and are None without a deadline or a reminder. `approvers` has roles and people, and
     is None where everybody may decide whose role allows it; `form_schema` is None without a form.
@@ -74,6 +74,7 @@ class ApprovalTerms(NamedTuple):
     remind_hours: float | None
     approvers: Definition | None
     form_schema: Definition | None
+    summary: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +373,7 @@ def _approval_terms(approval: Definition) -> ApprovalTerms:
         remind_hours=approval.get("remind_hours"),
         approvers=approval.get("approvers"),
         form_schema=_form_schema(approval["form"]) if approval.get("form") else None,
+        summary=approval.get("summary"),
     )
 
 

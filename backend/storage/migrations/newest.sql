@@ -164,7 +164,7 @@ CREATE TABLE approvals (
 	decided_at BIGINT, 
 	decided_by TEXT, 
 	comment TEXT, 
-	continued_in TEXT, deadline_at BIGINT, remind_at BIGINT, reminded_at BIGINT, on_deadline TEXT, approvers TEXT, form_schema TEXT, form TEXT, 
+	continued_in TEXT, deadline_at BIGINT, remind_at BIGINT, reminded_at BIGINT, on_deadline TEXT, approvers TEXT, form_schema TEXT, form TEXT, summary TEXT, 
 	CONSTRAINT pk_approvals PRIMARY KEY (approval_id), 
 	CONSTRAINT fk_approvals_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
@@ -602,15 +602,15 @@ CREATE TABLE "webhook_deliveries" (
 	finished_at BIGINT, 
 	data TEXT, 
 	CONSTRAINT pk_webhook_deliveries PRIMARY KEY (webhook_id, message_id), 
-	CONSTRAINT fk_webhook_deliveries_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
-	CONSTRAINT fk_webhook_deliveries_webhook_id_webhooks FOREIGN KEY(webhook_id) REFERENCES webhooks (webhook_id) ON DELETE CASCADE
+	CONSTRAINT fk_webhook_deliveries_webhook_id_webhooks FOREIGN KEY(webhook_id) REFERENCES webhooks (webhook_id) ON DELETE CASCADE, 
+	CONSTRAINT fk_webhook_deliveries_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
-CREATE INDEX ix_webhook_deliveries_newest ON webhook_deliveries (webhook_id, occurred_at, message_id);
-CREATE INDEX ix_webhook_deliveries_occurred_at ON webhook_deliveries (occurred_at);
-CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
 CREATE UNIQUE INDEX ix_webhook_deliveries_order ON webhook_deliveries (webhook_id, run_id, ordinal);
-CREATE INDEX ix_webhook_deliveries_pending ON webhook_deliveries (webhook_id, run_id, ordinal) WHERE state = 'pending';
 CREATE INDEX ix_webhook_deliveries_run_id ON webhook_deliveries (run_id);
+CREATE INDEX ix_webhook_deliveries_occurred_at ON webhook_deliveries (occurred_at);
+CREATE INDEX ix_webhook_deliveries_newest ON webhook_deliveries (webhook_id, occurred_at, message_id);
+CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX ix_webhook_deliveries_pending ON webhook_deliveries (webhook_id, run_id, ordinal) WHERE state = 'pending';
 CREATE INDEX ix_approvals_deadline ON approvals (deadline_at) WHERE state = 'pending' AND deadline_at IS NOT NULL;
 CREATE INDEX ix_approvals_remind ON approvals (remind_at) WHERE state = 'pending' AND remind_at IS NOT NULL;
 INSERT INTO alembic_version (version_num) VALUES ('0032');

@@ -159,6 +159,8 @@ approvals = Table(
     # JSON Schema of the values that a person fills in, and these values as JSON.
     Column("form_schema", Text),
     Column("form", Text),
+    # What the workflow says about it to people, swept.
+    Column("summary", Text),
     Index(None, "run_id", "requested_at"),
     partial_index(
         "ix_approvals_pending",

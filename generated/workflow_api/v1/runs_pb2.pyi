@@ -2185,6 +2185,7 @@ class PendingApproval(_message.Message):
     APPROVERS_FIELD_NUMBER: _builtins.int
     FORM_SCHEMA_FIELD_NUMBER: _builtins.int
     EXCLUDED_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     workflow_name: _builtins.str
@@ -2209,6 +2210,8 @@ class PendingApproval(_message.Message):
     """JSON Schema of the values that a person fills in to approve it; absent where there are none."""
     excluded: _builtins.bool
     """Whether the caller is none of the approvers, so that a decision of theirs is refused."""
+    summary: _builtins.str
+    """What the workflow says about it, made of the values of steps and swept as these are; absent where it says nothing."""
     @_builtins.property
     def approval(self) -> Global___Approval:
         """The approval."""
@@ -2254,10 +2257,11 @@ class PendingApproval(_message.Message):
         approvers: Global___Approvers | None = ...,
         form_schema: _builtins.str | None = ...,
         excluded: _builtins.bool = ...,
+        summary: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "reminded_at", b"reminded_at", "started_by", b"started_by", "waiting", b"waiting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "_summary", b"_summary", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "reminded_at", b"reminded_at", "started_by", b"started_by", "summary", b"summary", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "excluded", b"excluded", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "labels", b"labels", "on_deadline", b"on_deadline", "reminded_at", b"reminded_at", "run_id", b"run_id", "started_by", b"started_by", "triggered_by", b"triggered_by", "version", b"version", "waiting", b"waiting", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "_summary", b"_summary", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "excluded", b"excluded", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "labels", b"labels", "on_deadline", b"on_deadline", "reminded_at", b"reminded_at", "run_id", b"run_id", "started_by", b"started_by", "summary", b"summary", "triggered_by", b"triggered_by", "version", b"version", "waiting", b"waiting", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__approvers: _TypeAlias = _typing.Literal["approvers"]  # noqa: Y015
     _WhichOneofArgType__approvers: _TypeAlias = _typing.Literal["_approvers", b"_approvers"]  # noqa: Y015
@@ -2275,6 +2279,8 @@ class PendingApproval(_message.Message):
     _WhichOneofArgType__reminded_at: _TypeAlias = _typing.Literal["_reminded_at", b"_reminded_at"]  # noqa: Y015
     _WhichOneofReturnType__started_by: _TypeAlias = _typing.Literal["started_by"]  # noqa: Y015
     _WhichOneofArgType__started_by: _TypeAlias = _typing.Literal["_started_by", b"_started_by"]  # noqa: Y015
+    _WhichOneofReturnType__summary: _TypeAlias = _typing.Literal["summary"]  # noqa: Y015
+    _WhichOneofArgType__summary: _TypeAlias = _typing.Literal["_summary", b"_summary"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__approvers) -> _WhichOneofReturnType__approvers | None: ...
     @_typing.overload
@@ -2291,6 +2297,8 @@ class PendingApproval(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reminded_at) -> _WhichOneofReturnType__reminded_at | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__started_by) -> _WhichOneofReturnType__started_by | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__summary) -> _WhichOneofReturnType__summary | None: ...
 
 Global___PendingApproval: _TypeAlias = PendingApproval  # noqa: Y015
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate, manifest
+from workflow_api.v1 import runs_pb2
 
 AGENTS = """
 kind: Agent
@@ -218,3 +219,28 @@ def test_a_last_step_that_is_interrupted_leaves_the_outcome_that_was_decided(wor
     world.until_event(run_id, "step.progress")
     world.engine.abort()
     assert world.until_ended(run_id).error_code == "node_failed"
+
+
+def test_an_approval_has_a_summary_of_what_it_needs_and_fails_where_that_has_no_value(world: RuntimeWorld) -> None:
+    asked = gate("review", "first")
+    asked["approval"]["summary"] = "'Total: ' + string(needs.first.total)"
+    flow(world, "Summarised", [agent_step("first", "value"), asked])
+    run_id = world.started("Summarised")
+    world.until_status(run_id, "waiting_for_approval")
+    (pending,) = world.runs("ListPendingApprovals", runs_pb2.ListPendingApprovalsRequest(run_id=run_id)).items
+    assert pending.summary == "Total: 5"
+    asked["approval"]["summary"] = "needs.first.nothing"
+    flow(world, "Unsummarised", [agent_step("first", "value"), asked])
+    run = world.until_ended(world.started("Unsummarised"))
+    assert (run.status, run.error_code, statuses(world, run.run_id)["review"]) == ("failed", "node_failed", "failed")
+
+
+def test_the_summary_of_an_approval_is_swept(world: RuntimeWorld) -> None:
+    asked = gate("review")
+    asked["approval"]["summary"] = "'Write to jane.roe@example.com about ' + parameters.region"
+    flow(world, "Swept summary", [asked], pii_policy={"mode": "redact", "stages": ["steps"]})
+    run_id = world.started("Swept summary")
+    world.until_status(run_id, "waiting_for_approval")
+    (pending,) = world.runs("ListPendingApprovals", runs_pb2.ListPendingApprovalsRequest(run_id=run_id)).items
+    assert "jane.roe" not in pending.summary
+    assert pending.summary.endswith("about EU")

@@ -6,6 +6,7 @@ from typing import Final
 
 from backend.common.json_text import JsonMapping
 from backend.common.states import DeadlineAction
+from backend.resources.schemas.expression_scope import LONGEST_EXPRESSION
 from backend.services.workflows.manifests.names import MOST_FORM_BYTES
 from backend.services.workflows.manifests.records import LONG_TEXT, Field, ListOf, MapOf, Record, Variant
 from backend.services.workflows.manifests.shapes import Number, OneOf, Text, Whole
@@ -104,6 +105,11 @@ APPROVAL: Final = Record(
     {
         "title": Field(Text(200), required=True, about="What is asked, in a few words.", example="Publish the report?"),
         "instructions": Field(LONG_TEXT, about="What to look at before deciding.", example="Compare the totals."),
+        "summary": Field(
+            Text(LONGEST_EXPRESSION),
+            about="What people see beside the instructions, an expression in CEL over what the step needs.",
+            example="'Total: ' + string(needs.total.sum)",
+        ),
         "deadline_hours": Field(
             _HOURS,
             about="Time from the request until it expires; without it, it waits without an end.",
@@ -134,7 +140,7 @@ APPROVAL: Final = Record(
 )
 
 
-LATER_FIELDS: Final = ("deadline_hours", "on_deadline", "remind_hours", "approvers", "form")
+LATER_FIELDS: Final = ("summary", "deadline_hours", "on_deadline", "remind_hours", "approvers", "form")
 """Fields that definitions of earlier releases lack, and that a definition has only where they are not the defaults."""
 
 

@@ -98,6 +98,9 @@ def _expressions(definition: JsonObject) -> Iterator[StepExpression]:
         path = ("steps", index)
         if step.get("when"):
             yield StepExpression((*path, "when"), step["when"], Expected.CONDITION, scope)
+        approval = step.get("approval")
+        if isinstance(approval, dict) and approval.get("summary"):
+            yield StepExpression((*path, "approval", "summary"), approval["summary"], Expected.VALUE, scope)
         if step.get("for_each"):
             yield StepExpression((*path, "for_each"), step["for_each"], Expected.LIST, scope)
         given = step.get("parameters")

@@ -9,7 +9,7 @@ branch_labels = None
 depends_on = None
 
 _TIMES = ("deadline_at", "remind_at", "reminded_at")
-_TEXTS = ("on_deadline", "approvers", "form_schema", "form")
+_TEXTS = ("on_deadline", "approvers", "form_schema", "form", "summary")
 _INDEXES = {
     "ix_approvals_deadline": ("deadline_at", "state = 'pending' AND deadline_at IS NOT NULL"),
     "ix_approvals_remind": ("remind_at", "state = 'pending' AND remind_at IS NOT NULL"),
