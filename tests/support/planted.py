@@ -49,7 +49,9 @@ def leaks_in(text: str, values: Iterable[str]) -> Iterator[str]:
     for value in values:
         forms = {value, quote(value, safe=""), repr(value)[1:-1], repr(value.encode())[2:-1], *_escaped(value)}
         forms |= {escaped for form in forms for escaped in _escaped(form)} | set(_encoded(value))
-        line = next((line for line in lines if any(form in line for form in forms)), None)
+        # Most values stand nowhere in the text, which one look at the whole shows much faster than one at each line.
+        present = [form for form in forms if form in text]
+        line = next((line for line in lines if any(form in line for form in present)), None) if present else None
         if line is not None:
             yield f"{value!r} in {line[:2000]}"
 
