@@ -15,8 +15,10 @@ BUILD_EDITABLE = rm -rf $(EDITABLE) && $(VENV)/build/bin/python -m hatchling bui
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock"
 SECONDS ?= 600
+# Two for each of two cores: tests wait for processes, disks and time-outs about half of their time.
+WORKERS ?= 4
 OPTIONS = $(if $(CI),--no-skips)
-pytest = $(BIN)/pytest -n 3 --dist loadfile $(OPTIONS) $(1)
+pytest = $(BIN)/pytest -n $(WORKERS) --dist loadfile $(OPTIONS) $(1)
 STORES = $(addprefix tests/services/,deployment keys outputs runs users webhooks workflows)
 # Minutes of building, and root: a job of its own.
 IMAGE_TEST := tests/unit/scripts/test_image.py
@@ -45,7 +47,7 @@ venv: $(DEV) $(GENERATOR) ## Set up .venv with everything for development
 run: $(RUN) ## Start the whole service with example workflows, and print how to use them
 	@exec $(BIN)/workflow-api serve --demo $(ARGS)
 
-test: $(DEV) $(if $(ARGS),$(GENERATOR)) ## Run the tests that are not marked long, within six minutes on two cores
+test: $(DEV) $(if $(ARGS),$(GENERATOR)) ## Run the tests that are not marked long, within five minutes on two cores
 	$(call pytest,$(or $(ARGS),-m "not long"))
 
 test-long: $(DEV) $(GENERATOR) ## Run all others: many processes, browsers, campaigns, and the stores on PostgreSQL

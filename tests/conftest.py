@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -15,6 +16,10 @@ from tests.support.planted import leaks
 from tests.support.postgresql import Postgresql, postgresql
 from tests.support.redis_server import RedisServer
 from tests.support.s3_server import S3Server
+
+# jsonschema would make 38 parsers for formats of IRIs when it is imported, which takes a second in each process, and no
+# schema of ours has these formats.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type] # by which an import fails
 
 LONG_FOLDERS = (
     *("benchmarks", "browser", "documents", "faults", "fuzz", "processes", "soak"),

@@ -51,7 +51,7 @@ def served(*arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen
             process.wait()
             process.stdout.close()
             sys.stderr.write(log.read_text(errors="replace"))
-        assert leaks() == []
+        assert leaks(log) == []
 
 
 def health(address: Address) -> Any:

@@ -37,7 +37,7 @@ def test_a_run_that_waits_behind_a_busy_worker_longer_than_the_launch_time_out_c
 ) -> None:
     settings = {"RUNTIME_STEP_SLOTS": "1", "RUNTIME_LAUNCH_TIMEOUT_SECONDS": "3"}
     with deployed(tmp_path, postgresql_server, **settings) as (_, _, caller, flows):
-        runs = [caller.started(flows["Sleep"], parameters={"seconds": 7}) for _ in range(3)]
+        runs = [caller.started(flows["Sleep"], parameters={"seconds": 4}) for _ in range(3)]
         assert [caller.wait(run_id)["status"] for run_id in runs] == ["completed"] * 3
 
 

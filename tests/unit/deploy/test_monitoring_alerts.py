@@ -159,6 +159,7 @@ def test_every_alert_has_a_fault_that_it_fires_for() -> None:
     assert len(NAMES) > 19
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("alert", "series"), FAULTS.values(), ids=FAULTS)
 def test_an_alert_fires_for_its_fault_alone(alert: str | None, series: dict[str, str], tmp_path: Path) -> None:
     given = {f"{P}build_info": "1", **series}

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,8 @@ def test_under_no_skips_a_skip_by_a_fixture_is_a_failure(
     done = subprocess.run(
         [*command, "--rootdir", tmp_path, *options, tmp_path],
         cwd=REPOSITORY,
+        # Plugins that are installed beside it take a second to import.
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=60,

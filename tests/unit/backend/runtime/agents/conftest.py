@@ -13,6 +13,12 @@ def _long_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     allow_long_answers(monkeypatch)
 
 
+@pytest.fixture(autouse=True)
+def _no_authorities(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Has clients of models read none of the machine's authorities, 20 ms each: providers of tests are plain HTTP."""
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path_factory.getbasetemp()))
+
+
 @pytest.fixture(scope="session", params=["bwrap"])
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     """The usual layer; tests of what differs by layer are marked with `in_every_layer`."""
