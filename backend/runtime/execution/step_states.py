@@ -220,9 +220,7 @@ class StepStates:
         for step in plan.block:
             self._rows[step].update(error_code=INVARIANT_BLOCKED, error_message=self._unmet_reason(step))
 
-    def request_approvals(
-        self, ask: Sequence[str], at: int, summaries: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
+    def request_approvals(self, ask: Sequence[str], at: int, summaries: Mapping[str, str] | None = None) -> None:
         """Requests the approvals of these steps; `summaries` are what people see beside their instructions, by step."""
         for step in ask:
             self._move(step, StepStatus.WAITING, started_at=at, segment_id=self._segment_id)["attempt"] += 1
