@@ -34,7 +34,8 @@ class StepRequest:
     the host, made with the first output file and removed if the step fails. Of a connector only type, bucket and
     prefixes reach the step. `events` counts what the attempt reports. `on_text` gets what the step prints, and the
     traceback of its failure, as they come. `secrets` are the values of those that the agent names, by name.
-    `trace` has the attempt's span as `traceparent`, and its `tracestate`, where there is one.
+    `trace` has the attempt's span as `traceparent`, and its `tracestate`, where there is one. `item` is the item of a
+    fan-out, a large one as `JsonText`, and `item_index` its place in the list, from 0.
     """
 
     step: str
@@ -56,6 +57,8 @@ class StepRequest:
     on_text: Callable[[bytes], None] | None = None
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     trace: Mapping[str, str] = field(default_factory=dict)
+    item: Any = None
+    item_index: int | None = None
 
 
 @dataclass(frozen=True)

@@ -279,7 +279,9 @@ def _write_answer(request: StepRequest, value: Any) -> None:
 
 
 def user_prompt(request: StepRequest) -> str:
-    """Returns the run's parameters and the needed steps' values as JSON, then the input text; empty parts are left out.
+    """Returns the run's parameters, the needed steps' values and the item as JSON, then the input text.
+
+    Empty parts are left out.
 
     No JSON in it can hold a tag, and only its own closing tag follows the input text: so no caller's text can change
     the parts before it.
@@ -289,6 +291,9 @@ def user_prompt(request: StepRequest) -> str:
         for name, values in (("parameters", request.parameters), ("needs", request.needs))
         if values
     ]
+    if request.item_index is not None:
+        item = json_text.text_of(request.item).replace("<", "\\u003c")
+        parts.append(f'<item index="{request.item_index}">\n{item}\n</item>')
     if request.input_text:
         parts.append(f"<input_text>\n{request.input_text}\n</input_text>")
     return "\n\n".join(parts) or NOTHING

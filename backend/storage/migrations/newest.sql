@@ -240,7 +240,7 @@ CREATE TABLE steps (
 	finished_at BIGINT, 
 	error_code TEXT, 
 	error_message TEXT, 
-	value TEXT, files_count INTEGER, reused_from TEXT, 
+	value TEXT, files_count INTEGER, reused_from TEXT, items_total INTEGER, items_completed INTEGER, items_failed INTEGER, items_from TEXT, 
 	CONSTRAINT pk_steps PRIMARY KEY (run_id, position), 
 	CONSTRAINT fk_steps_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
@@ -580,4 +580,17 @@ CREATE TABLE shared_files (
 	CONSTRAINT fk_shared_files_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_shared_files_run_id ON shared_files (run_id);
-INSERT INTO alembic_version (version_num) VALUES ('0029');
+CREATE TABLE step_items (
+	run_id TEXT NOT NULL, 
+	step TEXT NOT NULL, 
+	item_index INTEGER NOT NULL, 
+	status TEXT NOT NULL, 
+	attempt INTEGER NOT NULL, 
+	item TEXT NOT NULL, 
+	value TEXT, 
+	value_bytes INTEGER, 
+	files_count INTEGER, 
+	CONSTRAINT pk_step_items PRIMARY KEY (run_id, step, item_index), 
+	CONSTRAINT fk_step_items_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+INSERT INTO alembic_version (version_num) VALUES ('0033');
