@@ -46,6 +46,7 @@ _LOG = logging.getLogger(__name__)
 INVALID_ITEMS: Final = "InvalidItems"
 """Type of the failure of a step whose list of items is none, or longer or larger than allowed."""
 
+_NO_ITEMS: Final = ItemCounts(0, 0, 0)
 _ROWS_AT_ONCE: Final = 100
 _BYTES_AT_ONCE: Final = 2**20
 
@@ -91,7 +92,7 @@ class FanOutWork:
     _ready: deque[int] = field(default_factory=deque)
     _tasks: dict[asyncio.Task[StepCompletion | StepFailure], int] = field(default_factory=dict)
     _backoffs: dict[asyncio.Task[None], int] = field(default_factory=dict)
-    _counts: ItemCounts = ItemCounts(0, 0, 0)
+    _counts: ItemCounts = _NO_ITEMS
     _value_bytes: int = 1
     _files: int = 0
     _outputs: int = 0
@@ -380,9 +381,7 @@ class FanOutWork:
         outputs = sum(isinstance(file, NewOutput) for file in outcome.files)
         data = {"item_index": index, "attempt": self._attempts[index], "outputs": outputs}
         events.append(NewEvent("step.item_completed", step, data))
-        return EndedItem(
-            index, StepStatus.COMPLETED, self._attempts[index], outcome.value, size, len(outcome.files)
-        )
+        return EndedItem(index, StepStatus.COMPLETED, self._attempts[index], outcome.value, size, len(outcome.files))
 
     def _failed(self, index: int, outcome: StepFailure) -> EndedItem:
         self._counts = self._counts._replace(failed=self._counts.failed + 1)
@@ -444,9 +443,7 @@ class FanOutWork:
         if redaction is None or (stage := redaction.message_stage) is None:
             return failure
         try:
-            message, counts = await self.context.in_halting_thread(
-                lambda halt: redaction.value(failure.message, halt)
-            )
+            message, counts = await self.context.in_halting_thread(lambda halt: redaction.value(failure.message, halt))
         except RedactionError as error:
             why = f"why the step has no items could not be swept for personal data: {error}"
             return StepFailure("RedactionFailed", why, final=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from sqlalchemy import BindParameter, bindparam, delete, literal_column, select, update
+from sqlalchemy import BindParameter, ColumnElement, bindparam, delete, literal_column, select, update
 
 from backend.common.states import StepStatus
 from backend.storage.database import Tx
@@ -50,7 +50,7 @@ _STEP: Final[BindParameter[str]] = bindparam("of_step")
 _INDEX: Final[BindParameter[int]] = bindparam("at_index")
 _OF_STEP: Final = (step_items.c.run_id == _RUN, step_items.c.step == _STEP)
 _ITEM: Final = (*_OF_STEP, step_items.c.item_index == _INDEX)
-_COMPLETED: Final = literal_column(f"'{StepStatus.COMPLETED}'")
+_COMPLETED: Final[ColumnElement[str]] = literal_column(f"'{StepStatus.COMPLETED}'")
 
 _ADD = RowInsert(StepItemRow, step_items)
 _GET = ScalarQuery[str](select(step_items.c.item).where(*_ITEM))

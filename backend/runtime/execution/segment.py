@@ -248,7 +248,9 @@ class _SegmentRun:
             StoppedError: the segment is to stop.
             SegmentEndedError: another process closed the run.
         """
-        await self._stop_signal.wait_first({*self._tasks, *self._slots.values(), *self._backoffs.values(), self._capacity.freed})
+        await self._stop_signal.wait_first(
+            {*self._tasks, *self._slots.values(), *self._backoffs.values(), self._capacity.freed}
+        )
         for step in [step for step, backoff in self._backoffs.items() if backoff.done()]:
             del self._backoffs[step]
         for task in [task for task in self._tasks if task.done()]:

@@ -185,9 +185,7 @@ class StepStates:
             if row["reused_from"] is not None and row["status"] == StepStatus.PENDING
         }
 
-    def reuse(
-        self, step: str, value: str, files: Sequence[StepFile], at: int, items: ItemCounts | None = None
-    ) -> None:
+    def reuse(self, step: str, value: str, files: Sequence[StepFile], at: int, items: ItemCounts | None = None) -> None:
         """Completes a step that is to be reused with value and items of the ended run, and copies of its files."""
         self._take_over(step, value, files, at)
         if items is not None:

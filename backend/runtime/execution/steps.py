@@ -21,9 +21,9 @@ from backend.runtime.agents import AgentDeps, StepFailed, StepRequest, run_step
 from backend.runtime.agents.base import EventData, event_budget
 from backend.runtime.agents.progress import dropped_warning
 from backend.runtime.execution import retries
+from backend.runtime.execution.item_bounds import StepItem
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.slots import limits_of, memory_of
-from backend.runtime.execution.item_bounds import StepItem
 from backend.runtime.execution.step_files import files_of, keep_files
 from backend.runtime.execution.step_log import StepLogRecorder
 from backend.runtime.execution.step_secrets import step_secrets

@@ -13,7 +13,7 @@ from telemetry import tracing
 if TYPE_CHECKING:
     from telemetry.otel import Tracing
 
-OutcomeT = TypeVar("OutcomeT", covariant=True)
+OutcomeT_co = TypeVar("OutcomeT_co", covariant=True)
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,26 +49,32 @@ async def traced_segment(
         await work()
 
 
-class Work(Protocol[OutcomeT]):
+class Work(Protocol[OutcomeT_co]):
     """One attempt of a step, or of an item of its fan-out."""
 
     @property
-    def run_id(self) -> str: ...
+    def run_id(self) -> str:
+        """The run."""
+
     @property
-    def step(self) -> ResolvedStep: ...
+    def step(self) -> ResolvedStep:
+        """The step."""
+
     @property
-    def attempt(self) -> int: ...
-    def run(self) -> Coroutine[Any, Any, OutcomeT]:
+    def attempt(self) -> int:
+        """The number of the attempt, from 1."""
+
+    def run(self) -> Coroutine[Any, Any, OutcomeT_co]:
         """Does the work."""
 
 
-def traced_step(work: Work[OutcomeT]) -> Coroutine[Any, Any, OutcomeT]:
+def traced_step(work: Work[OutcomeT_co]) -> Coroutine[Any, Any, OutcomeT_co]:
     """Returns the work of one attempt of a step, in a span."""
     recording = tracing.active()
     return work.run() if recording is None else _traced_step(work, recording)
 
 
-async def _traced_step(work: Work[OutcomeT], recording: "Tracing") -> OutcomeT:
+async def _traced_step(work: Work[OutcomeT_co], recording: "Tracing") -> OutcomeT_co:
     agent = work.step.agent
     attributes: dict[str, str | int] = {
         "workflow_api.run_id": work.run_id,
