@@ -224,9 +224,7 @@ def _step(run: _Run, name: str, *, one: bool = False) -> sql.LoggedStepRow:
     index = name.partition("/")[2]
     if name == step.step:
         if one and step.items_total is not None:
-            raise invalid(
-                "step", f"must name an item, as in '{name}/0': each of its {step.items_total} has its own log"
-            )
+            raise invalid("step", f"must name one of its {step.items_total} items, each with a log, as '{name}/0'")
         return step
     total = step.items_total or 0
     if not (index.isascii() and index.isdecimal() and str(int(index)) == index and int(index) < total):
