@@ -49,7 +49,7 @@ class ItemBounds:
     def trim(self, folder: Path, shared: set[str]) -> Mapping[str, int]:
         """Removes what an item left beyond the bounds of the step, by path; returns how many of each kind.
 
-        A removed file is removed from `shared`, too. From any thread.
+        Paths of removed files leave `shared`, too. From any thread.
         """
         over: Counter[str] = Counter()
         for place, directories, files in os.walk(folder):
@@ -60,9 +60,8 @@ class ItemBounds:
                 shutil.rmtree(Path(place) / name)
             for name in self._beyond(OVER_FILES, sorted(files)):
                 over[OVER_FILES] += 1
-                path = Path(place) / name
-                path.unlink()
-                shared.discard(path.relative_to(folder).as_posix())
+                (Path(place) / name).unlink()
+        shared.difference_update([path for path in shared if not (folder / path).exists()])
         return over
 
     def _beyond(self, kind: str, names: list[str]) -> list[str]:

@@ -69,6 +69,8 @@ EVENT_DATA: dict[str, dict[str, Any]] = {
     "publish.completed": {"knowledge_graph": "contracts", "graph": "urn:run", "triples": 3},
     "warning": {"message": "late", "knowledge_graph": "contracts", "attempt": 1, "dropped": 3, "exact": True},
     "step.reused": {"run_id": "run_1", "outputs": 2},
+    "step.item_completed": {"item_index": 0, "attempt": 1, "outputs": 2},
+    "step.item_failed": {"item_index": 0, "type": "ValueError", "message": "no", "attempt": 1, "retry_at": None},
 }
 WITHOUT_KEY = {"method_not_allowed", "invalid_request", "payload_too_large", "internal"}
 
