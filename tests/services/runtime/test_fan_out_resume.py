@@ -172,6 +172,16 @@ def test_erasing_a_run_removes_its_items(lucky: RuntimeWorld) -> None:
     assert world.dump(f"step_items WHERE run_id = '{ended}'") == []
 
 
+@pytest.mark.long
+def test_1000_items_of_8_kb_and_their_files_are_not_in_memory_at_once(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("large_fan_out.py")
+    done = subprocess.run([sys.executable, script, str(tmp_path)], capture_output=True, text=True, check=True)
+    grown = json.loads(done.stdout)
+    assert (grown["status"], grown["bytes"]) == ("completed", 1_000 * (8_000 + 3) + 1)
+    # The files have 125 MiB; the list of values, of 8 MiB, is written as one row in the end.
+    assert grown["grown_mib"] < 80
+
+
 def test_kill_9_in_the_middle_orphans_the_run_and_a_resume_executes_no_completed_item_again(tmp_path: Path) -> None:
     script = Path(__file__).with_name("killed_fan_out.py")
     first = subprocess.Popen([sys.executable, script, str(tmp_path), "first"], stdout=subprocess.PIPE, text=True)
