@@ -18,6 +18,8 @@ NEEDED: Final = 5
 """Steps before the selected one whose values are shown beside its own."""
 ATTEMPTS: Final = 20
 FILES: Final = 20
+ITEM_LOGS: Final = 50
+"""Of a fan-out: the first of its items that have printed."""
 
 JSON: Final = 400
 """Of an event's data."""
