@@ -1,8 +1,6 @@
-"""Executes a step once for each item of a list: its items, their attempts and retries, and the list of their values.
+"""Executes a step once for each item of a list: lists the items, executes and retries them, and lists their values.
 
 Items and values rest in the table `step_items`. In memory are the items that execute, and at the end the step's value.
-Each change of items follows the rule of steps: files are stored before rows name them, and one transaction records
-the end of an attempt with its event.
 """
 
 import asyncio
@@ -17,13 +15,13 @@ from typing import Final
 from backend.common import json_text
 from backend.common.clock import to_text
 from backend.common.json_text import JsonValue
-from backend.common.states import StepStatus
 from backend.resources.redaction.confined_redactor import RedactionError
 from backend.resources.schemas.expression_scope import ExpressionError, Scope, Values
 from backend.runtime.execution import fan_out_sql, retries
 from backend.runtime.execution.claim import slot_memory
-from backend.runtime.execution.fan_out_sql import EndedItem, ItemCounts
+from backend.runtime.execution.fan_out_sql import ItemCounts, ReusableItemRow
 from backend.runtime.execution.item_bounds import ItemBounds, StepItem
+from backend.runtime.execution.item_journal import ROWS_AT_ONCE, EndedAttempts, ItemJournal
 from backend.runtime.execution.reuse import copied_files, files_of_ended
 from backend.runtime.execution.run_capacity import RunCapacity
 from backend.runtime.execution.segment_context import SegmentContext
@@ -31,14 +29,12 @@ from backend.runtime.execution.steps import StepCompletion, StepFailure, StepWor
 from backend.runtime.execution.traced_work import traced_step
 from backend.runtime.promotion import discard, skipped_warning
 from backend.runtime.run_redaction import RunRedaction
-from backend.services.outputs.sql import NewOutput, StepFile, add_outputs, add_shared_files
-from backend.services.runs import lifecycle_sql, redaction_manifest_sql
+from backend.services.outputs.sql import StepFile
 from backend.services.runs import sql as runs_sql
 from backend.services.runs.change_records import NewEvent
 from backend.services.runs.lifecycle import SegmentEndedError, append_events
-from backend.services.runs.redaction_manifest_sql import STEPS, StageCounts
+from backend.services.runs.redaction_manifest_sql import StageCounts
 from backend.services.workflows.resolved_workflow import AGENT, FanOut, ResolvedStep
-from backend.storage.database import OutcomeUnknownError, Tx
 from backend.storage.tables.files import OutputRow, SharedFileRow
 
 _LOG = logging.getLogger(__name__)
@@ -46,9 +42,6 @@ _LOG = logging.getLogger(__name__)
 INVALID_ITEMS: Final = "InvalidItems"
 """Type of the failure of a step whose list of items is none, or longer or larger than allowed."""
 
-_NO_ITEMS: Final = ItemCounts(0, 0, 0)
-_ROWS_AT_ONCE: Final = 100
-_BYTES_AT_ONCE: Final = 2**20
 
 WorkOfItem = Callable[[StepItem, int, Callable[[], None]], StepWork]
 """Returns the work of one attempt of an item, by the item, the attempt from 1, and what is called as `on_executed`."""
@@ -92,13 +85,14 @@ class FanOutWork:
     _ready: deque[int] = field(default_factory=deque)
     _tasks: dict[asyncio.Task[StepCompletion | StepFailure], int] = field(default_factory=dict)
     _backoffs: dict[asyncio.Task[None], int] = field(default_factory=dict)
-    _counts: ItemCounts = _NO_ITEMS
-    _value_bytes: int = 1
-    _files: int = 0
-    _outputs: int = 0
     _reused_files: bool = False
-    _skipped: Counter[str] = field(default_factory=Counter)
     _bounds: ItemBounds | None = None
+    _journal: ItemJournal = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._journal = ItemJournal(
+            self.context, self.run_id, self.key_id, self.segment_id, self.step.step, self.on_counts
+        )
 
     async def run(self) -> FanOutCompletion | StepFailure:
         """Executes all items; on return, and when cancelled, no process of an item is left.
@@ -121,16 +115,15 @@ class FanOutWork:
             items = await self._items()
         except ExpressionError as error:
             return await self._swept(StepFailure(INVALID_ITEMS, str(error), final=True))
-        self._counts = ItemCounts(len(items), 0, 0)
         self._bounds = ItemBounds(self.context.step_data, self.context.output_limits, len(items))
-        await self._store(items)
+        await self._journal.store(items)
         del items
         self._ready.extend(await self._left_to_execute())
         failure = await self._execute()
         if failure is not None:
             return failure
-        if self._value_bytes > self._most_bytes:
-            return self._too_large(self._counts.total - 1)
+        if self._journal.value_bytes > self._most_bytes:
+            return self._too_large(self._journal.counts.total - 1)
         return await self._completion()
 
     @property
@@ -182,26 +175,10 @@ class FanOutWork:
             f"Listing the items of step {self.step.step} of run {self.run_id}",
         )
 
-    async def _store(self, items: Sequence[str]) -> None:
-        """Writes the items, a bounded part at a time."""
-        first = 0
-        while first < len(items):
-            end, size = first, 0
-            while end < len(items) and end - first < _ROWS_AT_ONCE and (end == first or size < _BYTES_AT_ONCE):
-                size += len(items[end])
-                end += 1
-            part = items[first:end]
-            await self._write(
-                partial(fan_out_sql.add_items, run_id=self.run_id, step=self.step.step, first=first, items=part)
-            )
-            first = end
-        await self._write(lambda tx: fan_out_sql.count_items(tx, self.run_id, self.step.step, self._counts))
-        self.on_counts(self._counts)
-
     async def _left_to_execute(self) -> list[int]:
         """Reuses the unchanged items of the ended run; returns the indexes of the others."""
         ended, step = self.ended_run, self.step.step
-        total = range(self._counts.total)
+        total = range(self._journal.counts.total)
         if ended is None:
             return list(total)
         found = await self.context.read(lambda tx: fan_out_sql.reusable_items(tx, self.run_id, step, ended))
@@ -210,53 +187,30 @@ class FanOutWork:
             stored.setdefault(int(file.path.split("/")[1]), []).append(file)
         found = [row for row in found if row.files_count == len(stored.get(row.item_index, ()))]
         reused: set[int] = set()
-        for first in range(0, len(found), _ROWS_AT_ONCE):
-            reused |= await self._reuse(ended, found[first : first + _ROWS_AT_ONCE], stored)
+        for first in range(0, len(found), ROWS_AT_ONCE):
+            reused |= await self._reuse(ended, found[first : first + ROWS_AT_ONCE], stored)
         return [index for index in total if index not in reused]
 
     async def _reuse(
-        self,
-        ended: str,
-        rows: Sequence[fan_out_sql.ReusableItemRow],
-        stored: Mapping[int, Sequence[OutputRow | SharedFileRow]],
+        self, ended: str, rows: Sequence[ReusableItemRow], stored: Mapping[int, Sequence[OutputRow | SharedFileRow]]
     ) -> set[int]:
         """Completes items with the values and copies of the files of an ended run; returns their indexes."""
-        reused: list[fan_out_sql.ReusableItemRow] = []
-        copies: list[StepFile] = []
-        events: list[NewEvent] = []
+        reused: list[tuple[ReusableItemRow, list[StepFile]]] = []
         try:
             for row in rows:
                 files = stored.get(row.item_index, ())
                 try:
-                    left = await self._copied(files) if files else []
+                    reused.append((row, await self._copied(files) if files else []))
                 except (KeyError, EOFError):
                     # A file was removed since the start: the item is executed.
                     continue
-                copies += left
-                reused.append(row)
-                outputs = sum(isinstance(file, NewOutput) for file in left)
-                self._add(row.value_bytes, left)
-                data = {"item_index": row.item_index, "attempt": 0, "outputs": outputs}
-                events.append(NewEvent("step.item_completed", self.step.step, data))
         except BaseException:
-            await self._discard(copies)
+            await self._journal.discard([copy for _, copies in reused for copy in copies])
             raise
-        if not reused:
-            return set()
-        self._reused_files = self._reused_files or bool(copies)
-        self._counts = self._counts._replace(completed=self._counts.completed + len(reused))
-        indexes = [row.item_index for row in reused]
-        counts, at = self._counts, self.context.clock()
-
-        def work(tx: Tx) -> None:
-            append_events(tx, self.segment_id, at, events)
-            fan_out_sql.reuse_items(tx, self.run_id, self.step.step, ended, indexes)
-            fan_out_sql.count_items(tx, self.run_id, self.step.step, counts)
-            _add_files(tx, copies, at)
-
-        await self._write(work, copies)
-        self.on_counts(counts)
-        return set(indexes)
+        if reused:
+            self._reused_files = self._reused_files or any(copies for _, copies in reused)
+            await self._journal.record_reused(ended, reused)
+        return {row.item_index for row, _ in reused}
 
     async def _copied(self, files: Sequence[OutputRow | SharedFileRow]) -> list[StepFile]:
         context = self.context
@@ -321,90 +275,37 @@ class FanOutWork:
 
     async def _record(self, tasks: Sequence[asyncio.Task[StepCompletion | StepFailure]]) -> StepFailure | None:
         """Records ended attempts, and takes up their outcomes; returns the failure of the step, if one fails it."""
-        at = self.context.clock()
-        events: list[NewEvent] = []
-        rows: list[EndedItem] = []
-        files: list[StepFile] = []
-        redacted: list[StageCounts] = []
+        ended, at = EndedAttempts(), self.context.clock()
         failure: StepFailure | None = None
+        for task in tasks:
+            # One that raises ends the fan-out, and the others with their files.
+            task.result()
         for task in tasks:
             outcome = task.result()
             index = self._tasks.pop(task)
-            redacted += outcome.redacted
+            attempt = self._attempts[index]
+            ended.redacted += outcome.redacted
             if isinstance(outcome, StepCompletion):
-                size = len(outcome.value.encode())
-                if self._value_bytes + size + 1 <= self._most_bytes:
-                    rows.append(self._completed(index, outcome, size, events))
-                    files += outcome.files
+                if self._journal.fits(len(outcome.value.encode())):
+                    self._journal.complete(ended, index, attempt, outcome)
                     continue
-                await self._discard(outcome.files)
+                ended.unwanted += outcome.files
                 outcome = self._too_large(index)
                 failure = failure or outcome
             seconds = None
             if not outcome.final:
-                seconds = retries.wait_seconds(
-                    self.step.retry, self._attempts[index], outcome.unswept_type, outcome.retry_after
-                )
-            events.append(self._failed_event(index, outcome, None if seconds is None else at + round(seconds * 1000)))
+                seconds = retries.wait_seconds(self.step.retry, attempt, outcome.unswept_type, outcome.retry_after)
             if seconds is not None:
-                rows.append(EndedItem(index, StepStatus.PENDING, self._attempts[index]))
+                self._journal.retry(ended, index, attempt, outcome, at + round(seconds * 1000))
                 self._backoffs[asyncio.create_task(asyncio.sleep(seconds))] = index
                 continue
-            row = self._failed(index, outcome)
-            rows.append(row)
+            self._journal.fail(ended, index, attempt, outcome)
             if not self._fan_out.collect:
-                named = f"Item {index}: {outcome.message}"
-                failure = failure or StepFailure(outcome.type, named, final=True)
-            elif self._value_bytes > self._most_bytes:
+                failure = failure or StepFailure(outcome.type, f"Item {index}: {outcome.message}", final=True)
+            elif self._journal.value_bytes > self._most_bytes:
                 failure = failure or self._too_large(index)
-        counts = self._counts
-
-        def work(tx: Tx) -> None:
-            append_events(tx, self.segment_id, at, events)
-            fan_out_sql.end_items(tx, self.run_id, self.step.step, rows, counts)
-            _add_files(tx, files, at)
-            for found in redacted:
-                redaction_manifest_sql.add_counts(tx, self.run_id, found)
-
-        await self._write(work, files)
-        self.on_counts(counts)
+        await self._journal.record(ended)
         return failure
-
-    def _completed(self, index: int, outcome: StepCompletion, size: int, events: list[NewEvent]) -> EndedItem:
-        step = self.step.step
-        self._add(size, outcome.files)
-        self._skipped.update(outcome.skipped)
-        self._counts = self._counts._replace(completed=self._counts.completed + 1)
-        if outcome.swept is not None:
-            swept = {"stage": STEPS, "files": outcome.swept.files, "values": outcome.swept.values}
-            events.append(NewEvent("redaction.completed", step, swept))
-        outputs = sum(isinstance(file, NewOutput) for file in outcome.files)
-        data = {"item_index": index, "attempt": self._attempts[index], "outputs": outputs}
-        events.append(NewEvent("step.item_completed", step, data))
-        return EndedItem(index, StepStatus.COMPLETED, self._attempts[index], outcome.value, size, len(outcome.files))
-
-    def _failed(self, index: int, outcome: StepFailure) -> EndedItem:
-        self._counts = self._counts._replace(failed=self._counts.failed + 1)
-        value = json_text.write({"error": {"type": outcome.type, "message": outcome.message}})
-        size = len(value.encode())
-        self._add(size, ())
-        return EndedItem(index, StepStatus.FAILED, self._attempts[index], value, size, 0)
-
-    def _failed_event(self, index: int, outcome: StepFailure, retry_at: int | None) -> NewEvent:
-        data = {
-            "item_index": index,
-            "type": outcome.type,
-            "message": outcome.message,
-            "attempt": self._attempts[index],
-            "retry_at": None if retry_at is None else to_text(retry_at),
-        }
-        return NewEvent("step.item_failed", self.step.step, data)
-
-    def _add(self, value_bytes: int, files: Sequence[StepFile]) -> None:
-        # With the comma or bracket behind it.
-        self._value_bytes += value_bytes + 1
-        self._files += len(files)
-        self._outputs += sum(isinstance(file, NewOutput) for file in files)
 
     def _too_large(self, index: int) -> StepFailure:
         message = f"Item {index}: the values of all items are together larger than {self._most_bytes} bytes of JSON"
@@ -421,18 +322,18 @@ class FanOutWork:
             values += [row.value for row in rows]
             after = rows[-1].item_index
         step, warnings = self.step.step, []
-        if self._skipped:
-            warnings.append(skipped_warning(step, self._skipped, self.context.output_limits))
+        if self._journal.skipped:
+            warnings.append(skipped_warning(step, self._journal.skipped, self.context.output_limits))
         if self._reused_files:
             # Only executed items left theirs on this disk; later steps get all of them from the objects.
             folder = self.context.files_of_run(self.run_id) / step
             await self.context.in_slow_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
-        return FanOutCompletion(f"[{','.join(values)}]", self._files, self._outputs, warnings)
+        return FanOutCompletion(f"[{','.join(values)}]", self._journal.files, self._journal.outputs, warnings)
 
     def _values_after(self, after: int) -> list[fan_out_sql.ValueRow]:
         return retries.DATABASE.run_blocking(
             lambda: self.context.database.read(
-                lambda tx: fan_out_sql.values_after(tx, self.run_id, self.step.step, after, _ROWS_AT_ONCE)
+                lambda tx: fan_out_sql.values_after(tx, self.run_id, self.step.step, after, ROWS_AT_ONCE)
             ),
             f"Reading the values of step {self.step.step} of run {self.run_id}",
         )
@@ -449,44 +350,6 @@ class FanOutWork:
             return StepFailure("RedactionFailed", why, final=True)
         return StepFailure(failure.type, str(message), final=True, redacted=[StageCounts(stage, counts)])
 
-    async def _write(self, work: Callable[[Tx], object], files: Sequence[StepFile] = ()) -> None:
-        """Makes a change of the run while this process executes its segment; a cancellation waits until it is made.
-
-        Raises:
-            SegmentEndedError: the segment does not run; as any other failure, it discards the files.
-        """
-
-        def owned(tx: Tx) -> None:
-            if not lifecycle_sql.owns(tx, self.segment_id, self.context.owner):
-                raise SegmentEndedError(self.segment_id)
-            work(tx)
-
-        async def write() -> None:
-            try:
-                await retries.DATABASE.run(
-                    lambda: self.context.write_run(self.run_id, self.key_id, owned),
-                    f"A change of the items of run {self.run_id}",
-                )
-            except OutcomeUnknownError:
-                # A row may name the files; those that none names go with the run's final sweep or erasure.
-                raise
-            except BaseException:
-                await self._discard(files)
-                raise
-
-        writing = asyncio.ensure_future(write())
-        try:
-            await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            await asyncio.wait({writing})
-            if not writing.cancelled():
-                writing.exception()
-            raise
-
-    async def _discard(self, files: Sequence[StepFile]) -> None:
-        if files:
-            await self.context.in_slow_thread(lambda: discard(self.context.objects, files))
-
     async def _end_items(self) -> None:
         """Ends every item that executes or waits, and records how many progress events were dropped."""
         for one in (*self._tasks, *self._backoffs):
@@ -494,13 +357,13 @@ class FanOutWork:
         outcomes = await asyncio.gather(*self._tasks, *self._backoffs, return_exceptions=True)
         self._tasks.clear()
         self._backoffs.clear()
-        await self._discard([file for one in outcomes if isinstance(one, StepCompletion) for file in one.files])
+        await self._journal.discard([file for one in outcomes if isinstance(one, StepCompletion) for file in one.files])
         data = None if self._bounds is None else self._bounds.dropped_warning()
         if data is None:
             return
         at, event = self.context.clock(), NewEvent("warning", self.step.step, {**data, "attempt": self.attempt})
         try:
-            await self._write(lambda tx: append_events(tx, self.segment_id, at, [event]))
+            await self._journal.write(lambda tx: append_events(tx, self.segment_id, at, [event]))
         except SegmentEndedError:
             # The run was closed meanwhile, and takes no more events.
             return
@@ -510,8 +373,3 @@ class FanOutWork:
 
 def _nothing() -> None:
     """Releases nothing: the work of the item takes no slot."""
-
-
-def _add_files(tx: Tx, files: Sequence[StepFile], at: int) -> None:
-    add_outputs(tx, [file for file in files if isinstance(file, NewOutput)], at)
-    add_shared_files(tx, [file for file in files if isinstance(file, SharedFileRow)])

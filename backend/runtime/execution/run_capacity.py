@@ -21,13 +21,15 @@ class RunCapacity:
         """Returns how many of the wanted steps may begin beside those that execute; the others wait."""
         admitted = max(0, min(wanted, self._most - executing - self._items))
         self._steps, self._steps_waiting = executing + admitted, wanted - admitted
+        if self._freed is not None and self._freed.done():
+            self._freed = None
         self._grant()
         return admitted
 
     @property
     def freed(self) -> asyncio.Future[None]:
-        """A future that is done once an item has ended for which a step may begin."""
-        if self._freed is None or self._freed.done():
+        """A future that is done once an item has ended in whose place a step may begin, since steps were admitted."""
+        if self._freed is None:
             self._freed = asyncio.get_running_loop().create_future()
         return self._freed
 
@@ -53,8 +55,8 @@ class RunCapacity:
 
     def _leave(self) -> None:
         self._items -= 1
-        if self._steps_waiting and self._freed is not None and not self._freed.done():
-            self._freed.set_result(None)
+        if self._steps_waiting and not self.freed.done():
+            self.freed.set_result(None)
         self._grant()
 
     def _grant(self) -> None:
