@@ -299,6 +299,22 @@ def test_a_cancel_ends_all_items_and_leaves_nothing(world: RuntimeWorld) -> None
     until(lambda: not (world.work / run_id).exists(), "the removal of the run's folder")
 
 
+def test_an_item_that_fails_ends_the_others(world: RuntimeWorld) -> None:
+    before = sleepers()
+    code = """
+import subprocess
+def run(context):
+    context.progress("began")
+    if context.item == 0:
+        raise ValueError("no luck")
+    subprocess.run(["sleep", "SECONDS"])
+""".replace("SECONDS", str(SLEEP_SECONDS))
+    world.apply(json.dumps({"kind": "Agent", "name": "first-fails", "type": "python", "code": code}))
+    run_id = world.run("Ends", [agent_step("page", "first-fails", for_each="[1, 2, 0, 3, 4]", max_parallel=3)])
+    assert world.until_ended(run_id).error_message == "Step 'page' failed: Item 2: ValueError: no luck"
+    assert (sleepers() <= before, items_of(world, run_id)) == (True, (5, 0, 1))
+
+
 def test_the_slots_of_a_fan_out_starve_no_other_key(idle_world: RuntimeWorld) -> None:
     world = idle_world
     world.apply(AGENTS)

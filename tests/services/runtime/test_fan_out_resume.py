@@ -145,12 +145,28 @@ def test_a_completed_fan_out_is_reused_as_a_whole(lucky: RuntimeWorld, luck: Pat
     steps = [*_steps("needs.list")[:2], agent_step("last", "fail", "page")]
     ended = world.run("Whole", steps)
     assert world.until_ended(ended).status == "failed"
+    # How many items execute at once says nothing about their values.
+    steps = [*_steps("needs.list", max_parallel=3)[:2], agent_step("last", "fail", "page")]
+    world.apply(json.dumps({"kind": "Workflow", "name": "Whole", "status": "active", "steps": steps}))
     world.apply(json.dumps({"kind": "Agent", "name": "fail", "type": "python", "code": "def run(context): return 1"}))
     answer = resume(world, ended)
     assert list(answer.reused) == ["list", "page"]
     run_id = answer.run.summary.run_id
     assert world.until_ended(run_id).status == "completed"
     assert (items_of(world, run_id), world.steps(run_id)["page"].reused_from) == ((4, 4, 0), ended)
+
+
+def test_items_that_a_resumed_run_kept_are_kept_by_the_next(lucky: RuntimeWorld, luck: Path) -> None:
+    world = lucky
+    first = failed(world, "Twice")
+    second = resume(world, first).run.summary.run_id
+    assert world.until_ended(second).status == "failed"
+    assert attempts_of(world, second) == {0: 0, 1: 0}
+    luck.write_text("good-luck-today")
+    third = resume(world, second).run.summary.run_id
+    assert world.until_ended(third).status == "completed"
+    assert attempts_of(world, third) == {0: 0, 1: 0, 2: 1, 3: 1}
+    assert contents(world, third)["page/0/rolled.txt"] == contents(world, first)["page/0/rolled.txt"]
 
 
 def test_items_whose_files_were_removed_are_executed(lucky: RuntimeWorld, luck: Path) -> None:
