@@ -42,7 +42,7 @@ class Context(Protocol):
 
     @property
     def idempotency_key(self) -> str:
-        """A key for calls to other services, equal in all attempts of this step of this run."""
+        """A key for calls to other services, equal in all attempts of this step, or of this item, of this run."""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -59,6 +59,14 @@ class Context(Protocol):
     @property
     def needs(self) -> dict[str, Any]:
         """The return values of the steps that this step needs, by step."""
+
+    @property
+    def item(self) -> Any:
+        """The item of the step's `for_each` that this call is for; None where there is none."""
+
+    @property
+    def item_index(self) -> int | None:
+        """The place of the item in its list, from 0; None where there is none."""
 
     @property
     def inputs(self) -> Path:

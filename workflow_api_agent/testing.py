@@ -58,6 +58,8 @@ def run_agent(
     step: str = "step",
     client_reference: str | None = None,
     failure: Mapping[str, str | None] | None = None,
+    item: Any = None,
+    item_index: int | None = None,
 ) -> AgentRun:
     """Calls an agent's function, plain or async, with a context in temporary folders, and returns the result.
 
@@ -78,6 +80,8 @@ def run_agent(
         step: The handle of the step.
         client_reference: The caller's own reference of the run.
         failure: Step, code and message of the failure of the run, for a step of `on_failure` or `always`.
+        item: The item of the step's `for_each`.
+        item_index: The place of the item in its list, from 0.
 
     Raises:
         ValueError: the return value is not JSON, too large or nested too deep, or a name is in both `context.outputs`
@@ -99,8 +103,9 @@ def run_agent(
             (root / "files" / need).mkdir(exist_ok=True)
         context = _Context(root, parameters, input_text, needs, connectors, secrets, attempt)
         context.run_id, context.step, context.client_reference = run_id, step, client_reference
-        context.idempotency_key = f"{run_id}/{step}"
         context.failure = None if failure is None else dict(failure)
+        context.item, context.item_index = _checked(item), item_index
+        context.idempotency_key = f"{run_id}/{step}" + ("" if item_index is None else f"/{item_index}")
         with contextlib.chdir(root / "workspace"):
             value = _checked(_finished(function(context)))
         outputs, shared = _left(root / "outputs"), _left(root / "shared")
@@ -125,6 +130,8 @@ class _Context:
         self.run_id = self.step = self.idempotency_key = ""
         self.client_reference: str | None = None
         self.failure: dict[str, str | None] | None = None
+        self.item: Any = None
+        self.item_index: int | None = None
         self.parameters = dict(parameters or {})
         self.input_text = input_text
         self.traceparent: str | None = None

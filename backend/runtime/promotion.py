@@ -141,8 +141,11 @@ def store_files(
     *,
     promote: bool = True,
     share: bool = True,
+    item_index: int | None = None,
 ) -> list[StepFile]:
     """Stores the files below `folder`, durable on return; returns a row for each, by path.
+
+    The path of a file is `<step>/<relative path>`, and `<step>/<item_index>/<relative path>` of an item of a fan-out.
 
     Files whose paths differ by case or Unicode normalization alone are renamed first, shared files after outputs:
     `name~2.ext`. `shared` has the paths of the shared files, and gets their new ones; without `promote` all files are
@@ -152,14 +155,15 @@ def store_files(
         OSError: the store did not take a file; those before it are discarded.
     """
     stored: list[StepFile] = []
+    below = step if item_index is None else f"{step}/{item_index}"
     try:
         for path in _named_apart(folder, shared):
             if halt.is_set():
                 break
             if promote and path not in shared:
-                stored.append(_store_output(objects, run_id, step, folder / path, path))
+                stored.append(_store_output(objects, run_id, step, folder / path, f"{below}/{path}"))
             elif share:
-                stored.append(_store_shared(objects, run_id, step, folder / path, path))
+                stored.append(_store_shared(objects, run_id, step, folder / path, f"{below}/{path}"))
     except BaseException:
         discard(objects, stored)
         raise
@@ -206,16 +210,16 @@ def _named_apart(folder: Path, shared: set[str]) -> list[str]:
     return sorted(names.values())
 
 
-def _store_output(objects: ObjectStore, run_id: str, step: str, file: Path, relative: str) -> NewOutput:
+def _store_output(objects: ObjectStore, run_id: str, step: str, file: Path, path: str) -> NewOutput:
     output_id = new_id("out")
     stored = objects.put_file(object_key(run_id, output_id), file)
-    return new_output(run_id, output_id, f"{step}/{relative}", step, stored)
+    return new_output(run_id, output_id, path, step, stored)
 
 
-def _store_shared(objects: ObjectStore, run_id: str, step: str, file: Path, relative: str) -> SharedFileRow:
+def _store_shared(objects: ObjectStore, run_id: str, step: str, file: Path, path: str) -> SharedFileRow:
     key = shared_file_key(run_id, step, new_id("shared"))
     stored = objects.put_file(key, file)
-    return SharedFileRow(key, run_id, f"{step}/{relative}", step, stored.size_bytes)
+    return SharedFileRow(key, run_id, path, step, stored.size_bytes)
 
 
 def new_output(

@@ -19,7 +19,7 @@ from console.run import bounds
 from console.run.events import EventFilter, RunPosition, events_page, watch
 from console.run.header import header
 from console.run.sentences import KINDS, sentence
-from console.run.step import run_advice, selected_step, step_view
+from console.run.step import item_logs, run_advice, selected_step, step_view
 from console.run.texts import excerpts, inputs_of, read_run, reveal_run, texts_of, until_swept
 from console.run.timeline import comments_of, life_events, spans_of, timeline
 from console.visit import PageEvents, PageResult, Redirect, View, Visit
@@ -257,6 +257,7 @@ async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any
         "href_of_outputs": lambda first: link("made", outputs=str(first)),
         "logs": logs,
         "selected": selected,
+        "item_logs": [] if step is None else item_logs(run_id, step.step, logs),
         "drawing": dag.draw([_node(each) for each in window.steps]),
         "timeline": timeline(run.summary, window.steps, drawn, now_ms()),
         "approvals": rows_from(pending, query.get("approvals", ""), bounds.APPROVALS),

@@ -18,6 +18,8 @@ NEEDED: Final = 5
 """Steps before the selected one whose values are shown beside its own."""
 ATTEMPTS: Final = 20
 FILES: Final = 20
+ITEM_LOGS: Final = 50
+"""Most items of a fan-out whose logs are listed: the first ones that printed."""
 
 JSON: Final = 400
 """Characters of an event's data."""

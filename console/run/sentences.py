@@ -10,13 +10,14 @@ _Data = Mapping[str, Any]
 
 KINDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "steps": ("Steps", ("step.started", "step.completed", "step.reused", "step.failed", "step.skipped")),
+    "items": ("Items", ("step.item_completed", "step.item_failed")),
     "progress": ("Progress", ("step.progress",)),
     "approvals": ("Approvals", ("approval.requested", "approval.reminded", "approval.expired", "approval.decided")),
     "outputs": (
         "Files",
         ("inputs.materialised", "output.promoted", "publish.started", "publish.completed"),
     ),
-    "problems": ("Failures and warnings", ("run.failed", "step.failed", "step.skipped", "warning")),
+    "problems": ("Failures and warnings", ("run.failed", "step.failed", "step.item_failed", "step.skipped", "warning")),
     "redaction": ("Personal data", ("redaction.started", "redaction.completed")),
     "run": (
         "The run itself",
@@ -59,6 +60,17 @@ def _step_failed(step: str, data: _Data) -> str:
     if data.get("retry_at"):
         said += f" The next attempt begins at {data['retry_at']}."
     return said
+
+
+def _item_completed(step: str, data: _Data) -> str:
+    if data["attempt"] == 0:
+        return f"Item {data['item_index']} of {step} was reused."
+    left = data["outputs"]
+    return f"Item {data['item_index']} of {step} completed" + (f" and left {_many(left, 'file')}." if left else ".")
+
+
+def _item_failed(step: str, data: _Data) -> str:
+    return _step_failed(f"Item {data['item_index']} of {step}", data)
 
 
 def _step_progress(step: str, data: _Data) -> str:
@@ -126,6 +138,8 @@ _SENTENCES: Final[Mapping[str, Callable[[str, _Data], str]]] = {
     "step.progress": _step_progress,
     "step.completed": _step_completed,
     "step.failed": _step_failed,
+    "step.item_completed": _item_completed,
+    "step.item_failed": _item_failed,
     "step.reused": lambda step, data: f"{step} was reused from {data['run_id']}.",
     "step.skipped": lambda step, data: f"{step} was skipped: {data['reason']}",
     "approval.requested": lambda step, data: f"{step} waits for a person: {data['title']}",

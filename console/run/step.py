@@ -4,9 +4,10 @@ The advice is a table by kind of failure; docs/agents.md and the contract (13.13
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from console.addresses import run_address
 from console.rendering import formatting
 from console.rendering.text import beginning, ending, short
 from console.run import bounds
@@ -100,6 +101,12 @@ def advice(code: str, error_type: str = "") -> str:
 def run_advice(code: str) -> str:
     """Returns advice on the failure of a run."""
     return "See the step that failed, below." if code == "node_failed" else _BY_CODE.get(code, "")
+
+
+def item_logs(run_id: str, step: str, logs: Collection[str]) -> list[tuple[int, str]]:
+    """Returns index and address of the logs of a fan-out's items, of at most so many as are listed."""
+    indexes = sorted(int(name.rpartition("/")[2]) for name in logs if name.startswith(f"{step}/"))
+    return [(index, f"{run_address(run_id)}/logs/{step}%2F{index}") for index in indexes[: bounds.ITEM_LOGS]]
 
 
 async def _preview(visit: Visit, run_id: str, step: str) -> StepPreview:

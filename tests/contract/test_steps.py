@@ -20,6 +20,7 @@ FIELDS = {
     "duration_ms",
     "error",
     "reused_from",
+    "items",
 }
 
 
@@ -41,6 +42,7 @@ def test_a_completed_step_shows_its_times_agent_and_segment(resident: Caller, ec
     assert step["segment_id"] == resident.events(echo_run["run_id"])["segment_id"]
     assert (step["kind"], step["status"], step["needs"]) == ("agent", "completed", [])
     assert (step["attempt"], step["optional"], step["error"]) == (1, False, None)
+    assert (step["items"], step["reused_from"]) == (None, None)
 
 
 def test_steps_are_listed_in_the_order_of_the_definition(

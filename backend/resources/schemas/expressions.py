@@ -241,6 +241,30 @@ def run_evaluation(arguments: Arguments, _: list[int]) -> list[JsonValue]:
     return given
 
 
+def run_items(arguments: Arguments, more: list[int]) -> list[str]:
+    """Returns the items that a list expression gives, each as JSON text; arguments as `run_evaluation`, and bounds.
+
+    Raises:
+        JobFailedError: it gave no list, more than `most` items, or more than `most_bytes` of JSON.
+    """
+    (items,) = run_evaluation(arguments, more)
+    ((source, _),) = arguments["expressions"]
+    shown = " ".join(source.split())[:_LONGEST_QUOTE]
+    assert isinstance(items, list)
+    if len(items) > arguments["most"]:
+        message = f"The expression `{shown}` gave {len(items):,} items, more than max_items of {arguments['most']:,}"
+        raise JobFailedError(message)
+    texts = []
+    left = arguments["most_bytes"]
+    for item in items:
+        texts.append(json_text.write(item))
+        left -= len(texts[-1].encode()) + 1
+        if left < 0:
+            message = f"The expression `{shown}` gave items of more than {arguments['most_bytes']:,} bytes of JSON"
+            raise JobFailedError(message)
+    return texts
+
+
 def _reason(text: str) -> str:
     return _STATUS.sub("", text)[:_LONGEST_REASON]
 

@@ -215,4 +215,5 @@ OPERATIONS: Final[Mapping[str, Callable[[Arguments, list[int]], object]]] = {
     "compile": compile_code,
     "check_expression": expressions.run_check,
     "evaluate": expressions.run_evaluation,
+    "items": expressions.run_items,
 }

@@ -151,6 +151,44 @@ class SchemaValidator:
             ConfinedError: `halt` was set, or the judge is closed.
             ValidatorUnavailableError: no process could be started.
         """
+        given: list[JsonValue] = self._evaluated("evaluate", expressions, scope, values, needs, owner, halt)
+        return given
+
+    def items(
+        self,
+        source: str,
+        scope: Scope,
+        values: Values,
+        needs: Mapping[str, str],
+        *,
+        most: int,
+        most_bytes: int,
+        owner: str,
+        halt: threading.Event | None = None,
+    ) -> list[str]:
+        """Returns the items of a list expression, each as JSON text; `needs` as for `evaluate`.
+
+        Raises:
+            ExpressionError: it gave no list, more than `most` items, or more than `most_bytes` of JSON.
+            ConfinedError, ValidatorUnavailableError: as `evaluate`.
+        """
+        expressions = [(source, Expected.LIST)]
+        items: list[str] = self._evaluated(
+            "items", expressions, scope, values, needs, owner, halt, most=most, most_bytes=most_bytes
+        )
+        return items
+
+    def _evaluated(
+        self,
+        operation: str,
+        expressions: Sequence[tuple[str, Expected]],
+        scope: Scope,
+        values: Values,
+        needs: Mapping[str, str],
+        owner: str,
+        halt: threading.Event | None,
+        **more: int,
+    ) -> Any:
         sources = " ".join(source for source, _ in expressions)
         seen = {step: text for step, text in needs.items() if step in sources}
         mebibytes = sum(map(len, seen.values())) / 2**20
@@ -158,9 +196,9 @@ class SchemaValidator:
             len(expressions) * EXPRESSION_BOUNDS.cpu_seconds + mebibytes * _READING.cpu_seconds,
             EXPRESSION_BOUNDS.memory_mb + math.ceil(mebibytes) * _READING.memory_mb,
         )
-        arguments = {"expressions": expressions, "scope": scope, "values": values, "needs": seen}
+        arguments = {"expressions": expressions, "scope": scope, "values": values, "needs": seen, **more}
         try:
-            given: list[JsonValue] = self._run("evaluate", arguments, owner, halt, bounds)
+            return self._run(operation, arguments, owner, halt, bounds)
         except ConfinedError as error:
             if error.kind not in _VERDICTS:
                 raise
@@ -168,7 +206,6 @@ class SchemaValidator:
                 raise ExpressionError(str(error)) from error
             shown = " ".join(sources.split())[:_LONGEST_QUOTE]
             raise ExpressionError(f"The expression `{shown}` gave no value within {EXPRESSION_BOUNDS}.") from error
-        return given
 
     def normalised(self, value: str, *, owner: str, halt: threading.Event | None = None) -> JsonText:
         """Returns JSON text of a step as compact JSON text.

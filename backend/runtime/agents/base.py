@@ -34,7 +34,8 @@ class StepRequest:
     with the first output file and removed if the step fails. Of a connector only type, bucket and prefixes reach the
     step. `events` counts the attempt's events. `on_text` gets the step's output, and the traceback of its failure, as
     they arrive. `secrets` maps the names that the agent declares to values. `trace` has the attempt's span as
-    `traceparent`, and its `tracestate` if there is one.
+    `traceparent`, and its `tracestate` if there is one. `item` is the item of a fan-out, a large one as `JsonText`, and
+    `item_index` its place in the list, from 0.
     """
 
     step: str
@@ -57,6 +58,8 @@ class StepRequest:
     on_text: Callable[[bytes], None] | None = None
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     trace: Mapping[str, str] = field(default_factory=dict)
+    item: Any = None
+    item_index: int | None = None
 
 
 @dataclass(frozen=True)

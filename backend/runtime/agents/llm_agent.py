@@ -279,7 +279,7 @@ def _write_answer(request: StepRequest, value: Any) -> None:
 
 
 def user_prompt(request: StepRequest) -> str:
-    """Returns parameters, values of needed steps and failure of the run as JSON, then its input text, unless empty.
+    """Returns parameters, values of needed steps, item and failure as JSON, then the input text; empty parts left out.
 
     JSON in the prompt contains no tags, and only the closing tag follows the input text, so a caller's text cannot
     change the parts before it.
@@ -293,6 +293,9 @@ def user_prompt(request: StepRequest) -> str:
         )
         if values
     ]
+    if request.item_index is not None:
+        item = json_text.text_of(request.item).replace("<", "\\u003c")
+        parts.append(f'<item index="{request.item_index}">\n{item}\n</item>')
     if request.input_text:
         parts.append(f"<input_text>\n{request.input_text}\n</input_text>")
     return "\n\n".join(parts) or NOTHING

@@ -153,6 +153,9 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
             "input_text": request.input_text,
             "needs": {name: value for name, value in request.needs.items() if not isinstance(value, JsonText)},
             "large_needs": {name: str(value) for name, value in request.needs.items() if isinstance(value, JsonText)},
+            "item": None if isinstance(request.item, JsonText) else request.item,
+            "large_item": str(request.item) if isinstance(request.item, JsonText) else None,
+            "item_index": request.item_index,
             "connectors": {
                 name: {field: declared.get(field) for field in CONNECTOR_FIELDS}
                 for name, declared in request.connectors.items()

@@ -64,9 +64,12 @@ class StepReuse:
             StoppedError: the segment is to end.
             SegmentEndedError: another process closed the run.
         """
-        states = self._claimed.step_states
+        states, ended = self._claimed.step_states, self._claimed.resumed_from
+        assert ended is not None
         changed = await self._changed_input()
-        files = await self._read(self._files_of_ended)
+        if changed is not None:
+            states.execute_items_anew()
+        files = await self._read(lambda tx: files_of_ended(tx, ended))
         while to_reuse := states.to_reuse:
             step = next(step for step in to_reuse if to_reuse.keys().isdisjoint(states.terms(step).needs))
             executed = next((need for need in states.terms(step).needs if states.value(need) is None), None)
@@ -95,15 +98,6 @@ class StepReuse:
                 return str(entry["parameter"])
         return None
 
-    def _files_of_ended(self, tx: Tx) -> dict[str, list[OutputRow | SharedFileRow]]:
-        ended = self._claimed.resumed_from
-        assert ended is not None
-        found: dict[str, list[OutputRow | SharedFileRow]] = {}
-        stored: list[OutputRow | SharedFileRow] = [*outputs_of(tx, ended), *shared_files_of(tx, ended)]
-        for file in stored:
-            found.setdefault(file.step or "", []).append(file)
-        return found
-
     async def _reuse(self, step: str, ended: str, files: Sequence[OutputRow | SharedFileRow]) -> bool:
         """Completes a step, or has it executed; returns False where that failed, with the run closed."""
         context, states = self._context, self._claimed.step_states
@@ -120,7 +114,7 @@ class StepReuse:
         copying = asyncio.ensure_future(
             retries.RESOURCE.run(
                 lambda: context.in_halting_thread(
-                    lambda halt: _copied(context, self._claimed.run_id, files, halt),
+                    lambda halt: copied_files(context, self._claimed.run_id, files, halt),
                     undo=lambda copies: discard(context.objects, copies),
                 ),
                 what,
@@ -139,7 +133,7 @@ class StepReuse:
             _LOG.exception("%s failed", what)
             await self._fail(f"The files of step '{step}' could not be copied from run {ended}.")
             return False
-        states.reuse(step, value, copies, context.clock())
+        states.reuse(step, value, copies, context.clock(), completed.items)
         return True
 
     async def _swept(self, step: str, value: str) -> str | None:
@@ -174,7 +168,16 @@ class StepReuse:
         )
 
 
-def _copied(
+def files_of_ended(tx: Tx, ended: str) -> dict[str, list[OutputRow | SharedFileRow]]:
+    """Returns the stored files of an ended run by step."""
+    found: dict[str, list[OutputRow | SharedFileRow]] = {}
+    stored: list[OutputRow | SharedFileRow] = [*outputs_of(tx, ended), *shared_files_of(tx, ended)]
+    for file in stored:
+        found.setdefault(file.step or "", []).append(file)
+    return found
+
+
+def copied_files(
     context: SegmentContext, run_id: str, files: Sequence[OutputRow | SharedFileRow], halt: threading.Event
 ) -> list[StepFile]:
     """Copies objects for another run; returns a row for each copy.

@@ -6,8 +6,9 @@ in one transaction with its outputs.
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,8 +18,11 @@ from backend.runtime.execution import dag, retries, sql
 from backend.runtime.execution.claim import ClaimedSegment, claim_segment, slot_memory
 from backend.runtime.execution.closing import publish, store_result
 from backend.runtime.execution.expressions import Expressions
+from backend.runtime.execution.fan_out import FanOutCompletion, FanOutWork
+from backend.runtime.execution.item_bounds import StepItem
 from backend.runtime.execution.preparation import StepInputs, inputs_folder, prepare, remove_folder
 from backend.runtime.execution.retries import wait_seconds
+from backend.runtime.execution.run_capacity import RunCapacity
 from backend.runtime.execution.segment_context import SegmentContext, StoppedError, StopSignal
 from backend.runtime.execution.segment_journal import SegmentJournal
 from backend.runtime.execution.step_files import drop_files
@@ -33,7 +37,7 @@ from contract.failure_codes import INVARIANT_BLOCKED
 
 _LOG = logging.getLogger(__name__)
 
-StepOutcome = StepCompletion | StepFailure
+StepOutcome = StepCompletion | FanOutCompletion | StepFailure
 
 
 class Segment:
@@ -121,6 +125,7 @@ class _SegmentRun:
         self._beginning: list[str] = list(claimed.begun)
         self._tasks: dict[asyncio.Task[StepOutcome], str] = {}
         self._backoffs: dict[str, asyncio.Task[None]] = {}
+        self._capacity = RunCapacity(claimed.terms.parallel_steps)
         self._parked = False
         self._conditions: dict[asyncio.Task[bool | str | StepFailure], str] = {}
         self._judged: set[str] = set()
@@ -256,10 +261,16 @@ class _SegmentRun:
         return approval is not None and approval.summary is not None
 
     def _take_slots(self, plan: dag.Plan) -> None:
-        """Requests a slot for each step that may begin, and begins those that have theirs."""
-        room = self._claimed.terms.parallel_steps - len(self._tasks) - len(self._slots) - len(self._beginning)
+        """Requests a slot for each step that may begin, and begins those that have theirs.
+
+        A fan-out begins at once: its items take part in the bound on what executes, in place of the step.
+        """
         new = [step for step in plan.begin if step not in self._slots and step not in self._backoffs]
-        for step in new[:room]:
+        for step in filter(self._fans_out, new):
+            self._begin(step)
+        executing = sum(not self._fans_out(step) for step in (*self._tasks.values(), *self._beginning))
+        waiting = [step for step in new if not self._fans_out(step)]
+        for step in waiting[: self._capacity.admit_steps(executing + len(self._slots), len(waiting))]:
             if self._step_states.terms(step).takes_slot:
                 self._slots[step] = self._context.slots.request(self._claimed.key_id, self._memory(step))
             else:
@@ -269,13 +280,16 @@ class _SegmentRun:
             self._holding.add(step)
             self._begin(step)
 
+    def _fans_out(self, step: str) -> bool:
+        return self._step_states.terms(step).fan_out is not None
+
     def _begin(self, step: str) -> None:
         self._beginning.append(step)
         self._step_states.begin(step, self._context.clock())
 
     def _start_steps(self) -> None:
         for step in self._beginning:
-            work = self._step_work(step)
+            work = self._fan_out_work(step) if self._fans_out(step) else self._step_work(step)
             task = asyncio.create_task(traced_step(work), name=f"{self._claimed.run_id}/{step}")
             # Not in the task itself: a task that is cancelled before it began runs none of its code.
             task.add_done_callback(partial(self._release, step))
@@ -313,6 +327,31 @@ class _SegmentRun:
             on_executed=partial(self._release, step),
         )
 
+    def _fan_out_work(self, step: str) -> FanOutWork:
+        claimed, states = self._claimed, self._step_states
+        of_step = self._step_work(step)
+
+        def work_of(item: StepItem, attempt: int, on_executed: Callable[[], None]) -> StepWork:
+            return replace(of_step, item=item, attempt=attempt, on_executed=on_executed)
+
+        return FanOutWork(
+            context=self._context,
+            run_id=claimed.run_id,
+            key_id=claimed.key_id,
+            segment_id=self._segment_id,
+            step=states.terms(step),
+            attempt=states.attempt(step),
+            parameters=of_step.parameters,
+            declared=claimed.terms.parameters,
+            needs=states.value_texts(step),
+            redaction=claimed.redaction,
+            capacity=self._capacity,
+            parallel_steps=claimed.terms.parallel_steps,
+            work_of=work_of,
+            on_counts=partial(states.set_items, step),
+            ended_run=states.items_from(step),
+        )
+
     @property
     def _failure(self) -> dict[str, str | None] | None:
         """Returns step, code and message of the failure that ends the run; None where it did not fail."""
@@ -329,7 +368,13 @@ class _SegmentRun:
             SegmentEndedError: another process closed the run.
         """
         await self._stop_signal.wait_first(
-            {*self._tasks, *self._slots.values(), *self._backoffs.values(), *self._conditions}
+            {
+                *self._tasks,
+                *self._slots.values(),
+                *self._backoffs.values(),
+                *self._conditions,
+                self._capacity.freed,
+            }
         )
         for condition in [condition for condition in self._conditions if condition.done()]:
             self._take_condition(self._conditions.pop(condition), condition.result())
@@ -342,6 +387,8 @@ class _SegmentRun:
                 case StepCompletion(value, files, redacted, warnings, swept):
                     self._step_states.complete(step, value, files, at, warnings, swept)
                     self._step_states.changes.redacted += redacted
+                case FanOutCompletion(value, files_count, outputs, warnings):
+                    self._step_states.complete_fan_out(step, value, files_count, outputs, at, warnings)
                 case StepFailure() as failed:
                     self._step_states.changes.redacted += failed.redacted
                     self._take_failure(step, failed, at)

@@ -7,6 +7,7 @@ from sqlalchemy import BindParameter, bindparam, literal_column, select, update
 
 from backend.common import json_text
 from backend.common.states import SegmentState, StepStatus
+from backend.runtime.execution.fan_out_sql import ItemCounts
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.runs import runs
@@ -35,10 +36,20 @@ class ExecutedRunRow(NamedTuple):
 
 
 class CompletedStepRow(NamedTuple):
-    """Value of a completed step as JSON text, and the number of files that it left."""
+    """Value of a completed step as JSON text, the number of files that it left, and of items of a fan-out."""
 
     value: str
     files_count: int | None
+    items_total: int | None
+    items_completed: int | None
+    items_failed: int | None
+
+    @property
+    def items(self) -> ItemCounts | None:
+        """The items; None where the step was no fan-out."""
+        if self.items_total is None:
+            return None
+        return ItemCounts(self.items_total, self.items_completed or 0, self.items_failed or 0)
 
 
 class RunFactsRow(NamedTuple):
@@ -100,6 +111,10 @@ _STEP_COLUMNS: Final = (
     "value",
     "files_count",
     "reused_from",
+    "items_total",
+    "items_completed",
+    "items_failed",
+    "items_from",
 )
 _SAVE_STEP = Command(
     update(steps)

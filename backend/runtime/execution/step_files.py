@@ -21,7 +21,7 @@ from redaction.counts import Counts
 def keep_files(
     context: SegmentContext, run_id: str, step: str, folder: Path, redaction: RunRedaction | None, halt: threading.Event
 ) -> Counts | None:
-    """Keeps the files that a completed step left, which are stored as objects too.
+    """Keeps the files that a completed step, or an item `<step>/<index>`, left; they are stored as objects too.
 
     Where the policy sweeps what steps hand on, other steps see the swept files; returns the counts of that sweep.
 

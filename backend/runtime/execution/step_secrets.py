@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from backend.common.json_text import JsonObject
 from backend.common.secret_scrubbing import SHORTEST_PART
 from backend.common.secrets import SecretError, Secrets
 from backend.resources.models import SECRET_UNAVAILABLE
@@ -21,7 +22,9 @@ ALL_BYTES: Final = 16_384
 """Most bytes of all secrets of a step: the search for them in its outputs takes memory for each."""
 
 
-async def step_secrets(context: SegmentContext, run_id: str, step: ResolvedStep, attempt: int) -> dict[str, str]:
+async def step_secrets(
+    context: SegmentContext, run_id: str, step: ResolvedStep, attempt: int, item_index: int | None
+) -> dict[str, str]:
     """Returns the values of the secrets that the step's agent names; which ones it gets is audited before.
 
     Raises:
@@ -34,7 +37,9 @@ async def step_secrets(context: SegmentContext, run_id: str, step: ResolvedStep,
         values = await context.in_thread(lambda: read_values(context.secrets, names))
     except SecretError as error:
         raise StepFailed(SECRET_UNAVAILABLE, str(error), final=True) from None
-    details = {"step": step.step, "attempt": attempt, "agent": step.agent_name, "secrets": list(names)}
+    details: JsonObject = {"step": step.step, "attempt": attempt, "agent": step.agent_name, "secrets": list(names)}
+    if item_index is not None:
+        details["item_index"] = item_index
     at = context.clock()
 
     def record(tx: Tx) -> None:

@@ -11,7 +11,8 @@ from backend.common import json_text
 from backend.common.clock import to_text
 from backend.common.ids import new_id
 from backend.common.states import APPROVAL_DECIDED, STEP_UNFINISHED, ApprovalState, StepStatus
-from backend.runtime.execution import dag, sql
+from backend.runtime.execution import dag, fan_out_sql, sql
+from backend.runtime.execution.fan_out_sql import ItemCounts
 from backend.services.outputs.sql import NewOutput, StepFile, add_outputs, add_shared_files
 from backend.services.runs import redaction_manifest_sql
 from backend.services.runs.change_records import NewEvent
@@ -36,6 +37,7 @@ class UnitOfWork:
     """Events in their order, and the rows that change with them; `counts` are added to the run's counters.
 
     `redacted` are counts of sweeps, for the run's redaction manifest; `warnings` are added to the run's.
+    `ended_fan_outs` are completed steps whose items are not needed any more.
     """
 
     events: list[NewEvent] = field(default_factory=list)
@@ -45,6 +47,7 @@ class UnitOfWork:
     counts: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
     redacted: list[StageCounts] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    ended_fan_outs: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.events or self.steps or self.files or self.approvals or self.redacted)
@@ -70,6 +73,8 @@ class UnitOfWork:
             sql.add_warnings(tx, run_id, self.warnings)
         for found in self.redacted:
             redaction_manifest_sql.add_counts(tx, run_id, found)
+        for step in self.ended_fan_outs:
+            fan_out_sql.remove_items(tx, run_id, step)
 
 
 class StepStates:
@@ -118,6 +123,22 @@ class StepStates:
         """Returns the return values of the steps that a step needs as JSON text; null of one that did not complete."""
         return {need: self._rows[need]["value"] or "null" for need in self._steps[step].needs}
 
+    def items_from(self, step: str) -> str | None:
+        """Returns the ended run whose completed items a fan-out reuses; None where a step that it needs is executed."""
+        ended: str | None = self._rows[step]["items_from"]
+        reused = all(self._rows[need]["reused_from"] is not None for need in self._steps[step].needs)
+        return ended if reused else None
+
+    def execute_items_anew(self) -> None:
+        """Has all items of fan-outs executed that were to be reused."""
+        for step, row in self._rows.items():
+            if row["items_from"] is not None:
+                self._move(step, StepStatus(row["status"]), items_from=None)
+
+    def set_items(self, step: str, counts: ItemCounts) -> None:
+        """Takes up how many items of a fan-out have ended, which it has recorded itself."""
+        self._rows[step].update(_counted(counts))
+
     def attempt(self, step: str) -> int:
         """Returns how often a step has begun."""
         return int(self._rows[step]["attempt"])
@@ -150,6 +171,18 @@ class StepStates:
             self._changes.event("warning", step, message=message)
         self._changes.warnings += warnings
 
+    def complete_fan_out(
+        self, step: str, value: str, files: int, outputs: int, at: int, warnings: Sequence[str]
+    ) -> None:
+        """Completes a step with the list of the values of its items, as JSON text; their files are recorded already."""
+        self._move(step, StepStatus.COMPLETED, finished_at=at, value=value, files_count=files)
+        self._changes.counts["steps_completed"] += 1
+        self._changes.event("step.completed", step, outputs=outputs)
+        for message in warnings:
+            self._changes.event("warning", step, message=message)
+        self._changes.warnings += warnings
+        self._changes.ended_fan_outs.append(step)
+
     @property
     def to_reuse(self) -> dict[str, str]:
         """Returns the ended run of each pending step that is to be reused, by handle."""
@@ -159,9 +192,11 @@ class StepStates:
             if row["reused_from"] is not None and row["status"] == StepStatus.PENDING
         }
 
-    def reuse(self, step: str, value: str, files: Sequence[StepFile], at: int) -> None:
-        """Completes a step that is to be reused with the value of the ended run, and copies of its files."""
+    def reuse(self, step: str, value: str, files: Sequence[StepFile], at: int, items: ItemCounts | None = None) -> None:
+        """Completes a step that is to be reused with value and items of the ended run, and copies of its files."""
         self._take_over(step, value, files, at)
+        if items is not None:
+            self.set_items(step, items)
         outputs = sum(isinstance(file, NewOutput) for file in files)
         self._changes.event("step.reused", step, run_id=self._rows[step]["reused_from"], outputs=outputs)
 
@@ -323,3 +358,7 @@ class StepStates:
         row.update(columns, status=status.value)
         self._changes.steps[step] = row
         return row
+
+
+def _counted(counts: ItemCounts) -> dict[str, int]:
+    return {f"items_{name}": count for name, count in counts._asdict().items()}

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from backend.runtime.agents import AgentDeps, StepFailed, StepRequest, run_step
 from backend.runtime.agents.base import EventData, event_budget
 from backend.runtime.agents.progress import dropped_warning
 from backend.runtime.execution import retries
+from backend.runtime.execution.item_bounds import StepItem
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.slots import limits_of, memory_of
 from backend.runtime.execution.step_files import files_of, keep_files
@@ -32,6 +34,7 @@ from backend.services.runs import redaction_manifest_sql
 from backend.services.runs.lifecycle import SegmentEndedError, append_event
 from backend.services.runs.redaction_manifest_sql import STEPS, StageCounts
 from backend.services.workflows.resolved_workflow import ResolvedStep
+from backend.settings import StepDataLimits
 from backend.storage.database import Tx
 from redaction.counts import Counts
 from telemetry import tracing
@@ -44,6 +47,7 @@ class StepCompletion:
     """The return value as JSON text, files whose objects are stored, counts of sweeps by stage, and warnings.
 
     `swept` are the counts of the sweep of the value and the files, where the policy sweeps what steps hand on.
+    `skipped` counts, by kind, the entries of an item's folders that were left out: one warning counts those of all.
     """
 
     value: str
@@ -51,6 +55,7 @@ class StepCompletion:
     redacted: list[StageCounts]
     warnings: list[str] = field(default_factory=list)
     swept: Counts | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class StepFailure:
 
 @dataclass(frozen=True, slots=True)
 class StepWork:
-    """One attempt of one step.
+    """One attempt of one step, or of one `item` of its fan-out.
 
     `inputs` is None where the workflow declares none; `keep_files` says that other steps need its files. `failure` is
     what a step that runs last learns of the failure of its run: step, code and message.
@@ -93,6 +98,21 @@ class StepWork:
     failure: Mapping[str, str | None] | None
     redaction: RunRedaction | None
     on_executed: Callable[[], None]
+    item: StepItem | None = None
+
+    @property
+    def item_index(self) -> int | None:
+        """The index of the item, from 0; None where there is no fan-out."""
+        return None if self.item is None else self.item.index
+
+    @property
+    def _place(self) -> str:
+        """The step, and the item: as they name a log, and the folder of the files for later steps."""
+        return self.step.step if self.item is None else f"{self.step.step}/{self.item.index}"
+
+    @property
+    def _data_limits(self) -> StepDataLimits:
+        return self.context.step_data if self.item is None else self.item.bounds.of_one
 
     async def run(self) -> StepCompletion | StepFailure:
         """Runs the attempt to its end; on return, and when cancelled, none of its processes is left.
@@ -102,7 +122,7 @@ class StepWork:
         """
         began = perf_counter()
         events = event_budget(self.context.step_data)
-        log = StepLogRecorder(self.context, self.run_id, self.step.step, self.attempt, self.redaction)
+        log = StepLogRecorder(self.context, self.run_id, self._place, self.attempt, self.redaction)
         try:
             outcome = await self._attempt(events, log)
         finally:
@@ -146,7 +166,9 @@ class StepWork:
             raise StepFailed("MemoryNotAvailable", reason, final=True)
         if agent["type"] == "python":
             limits = replace(limits, packages=await self._packages())
-        folder = self.context.folder_of_run(self.run_id) / "outputs" / f"{self.step.step}-{self.attempt}"
+        # A dot, which no handle has: step `a-1` is not item 1 of step `a`.
+        name = self._place.replace("/", ".")
+        folder = self.context.folder_of_run(self.run_id) / "outputs" / f"{name}-{self.attempt}"
         files = await self._files()
         if self.inputs is not None and not self.inputs.is_dir():
             # A sandbox would give the step an empty folder in its place, or none.
@@ -166,12 +188,14 @@ class StepWork:
             run_id=self.run_id,
             client_reference=self.client_reference,
             failure=self.failure,
-            data_limits=self.context.step_data,
+            data_limits=self._data_limits,
             events=events,
             source=await self._source(agent),
             on_text=log.add,
-            secrets=await step_secrets(self.context, self.run_id, self.step, self.attempt),
+            secrets=await step_secrets(self.context, self.run_id, self.step, self.attempt, self.item_index),
             trace=tracing.carrier(),
+            item=None if self.item is None else self.item.value,
+            item_index=self.item_index,
         )
         deps = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value)
         result = await run_step(deps, request, self._on_progress)
@@ -185,15 +209,19 @@ class StepWork:
         value, redacted = await self._sweep(STEPS, result.value)
         redacted += asked
         left: list[StepFile] = []
+        skipped = Counter(result.skipped)
+        if self.item is not None and folder.exists():
+            bounds = self.item.bounds
+            skipped += await self.context.in_slow_thread(lambda: bounds.trim(folder, result.shared))
         if folder.exists():
             left, kept = await self._store_and_keep(folder, result.shared)
             redacted += kept
-        warnings = [skipped_warning(self.step.step, result.skipped, limits.outputs)] if result.skipped else []
+        warnings = [skipped_warning(self.step.step, skipped, limits.outputs)] if skipped and self.item is None else []
         swept = Counts() if sweeps else None
         if swept is not None:
             for one in redacted:
                 swept.add(one.counts)
-        return StepCompletion(json_text.text_of(value), left, redacted, warnings, swept)
+        return StepCompletion(json_text.text_of(value), left, redacted, warnings, swept, skipped)
 
     async def _source(self, agent: Mapping[str, Any]) -> Mapping[str, bytes] | None:
         """Returns the files of an agent whose code is a folder."""
@@ -294,11 +322,22 @@ class StepWork:
 
     async def _on_progress(self, message: str, data: EventData) -> None:
         at = self.context.clock()
-        swept, redacted = await self._sweep(self._message_stage(), data | {"message": message})
+        given = data | {"message": message}
+        if self.item is not None:
+            if not self.item.bounds.admits(given):
+                return
+            given["item_index"] = self.item.index
+        swept, redacted = await self._sweep(self._message_stage(), given)
         await self._append("step.progress", at, swept, redacted)
 
     async def _record_dropped_events(self, events: EventBudget) -> None:
-        """Records how many events the attempt dropped, now that the number is final; also of one that is cancelled."""
+        """Records how many events the attempt dropped, now that the number is final; also of one that is cancelled.
+
+        Those of items are counted, and recorded for all of them.
+        """
+        if self.item is not None:
+            self.item.bounds.count_dropped(events)
+            return
         data = dropped_warning(events, self.context.step_data)
         if data is None:
             return
@@ -352,6 +391,7 @@ class StepWork:
                 halt,
                 promote=step.outputs,
                 share=self.keep_files,
+                item_index=self.item_index,
             ),
             undo=lambda files: discard(objects, files),
         )
@@ -360,7 +400,7 @@ class StepWork:
         if not self.keep_files:
             shutil.rmtree(folder)
             return []
-        counts = keep_files(self.context, self.run_id, self.step.step, folder, self.redaction, halt)
+        counts = keep_files(self.context, self.run_id, self._place, folder, self.redaction, halt)
         return [] if counts is None else [StageCounts(STEPS, counts)]
 
 

@@ -2,15 +2,18 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.execution.steps import StepCompletion, StepFailure, StepWork
+from backend.runtime.execution.steps import StepFailure
 from backend.services import run_traces_sql
+from backend.services.workflows.resolved_workflow import ResolvedStep
 from telemetry import tracing
 
 if TYPE_CHECKING:
     from telemetry.otel import Tracing
+
+OutcomeT_co = TypeVar("OutcomeT_co", covariant=True)
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,13 +49,32 @@ async def traced_segment(
         await work()
 
 
-def traced_step(work: StepWork) -> Coroutine[Any, Any, StepCompletion | StepFailure]:
+class Work(Protocol[OutcomeT_co]):
+    """One attempt of a step, or of an item of its fan-out."""
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+
+    @property
+    def step(self) -> ResolvedStep:
+        """The step."""
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt, from 1."""
+
+    def run(self) -> Coroutine[Any, Any, OutcomeT_co]:
+        """Does the work."""
+
+
+def traced_step(work: Work[OutcomeT_co]) -> Coroutine[Any, Any, OutcomeT_co]:
     """Returns the work of one attempt of a step, in a span."""
     recording = tracing.active()
     return work.run() if recording is None else _traced_step(work, recording)
 
 
-async def _traced_step(work: StepWork, recording: "Tracing") -> StepCompletion | StepFailure:
+async def _traced_step(work: Work[OutcomeT_co], recording: "Tracing") -> OutcomeT_co:
     agent = work.step.agent
     attributes: dict[str, str | int] = {
         "workflow_api.run_id": work.run_id,

@@ -122,7 +122,7 @@ class Logs:
             ApiError: as `find_logged`, or `invalid_request` where there is no such step or attempt.
         """
         run = self._run(request.run_id)
-        step = _step(run, request.step)
+        step = _step(run, request.step, one=True)
         attempt = _attempt(step, request.attempt) if request.HasField("attempt") else step.attempt
         answer = logs_pb2.RunLog(log=logs_pb2.RunLogSummary(step=step.step, attempt=attempt), attempts=step.attempt)
         row = next((row for row in run.logs if (row.step, row.attempt) == (step.step, attempt)), None)
@@ -179,7 +179,7 @@ class Logs:
     ) -> Iterator[logs_pb2.StreamRunLogsResponse]:
         """Yields the text printed since the last read of these readers."""
         for row in run.logs:
-            if request.HasField("step") and row.step != request.step:
+            if request.HasField("step") and request.step not in (row.step, step_of(row.step)):
                 continue
             if request.HasField("attempt") and row.attempt != request.attempt:
                 continue
@@ -206,11 +206,31 @@ class Logs:
         return self.services.database.snapshot(work)
 
 
-def _step(run: _Run, name: str) -> sql.LoggedStepRow:
+def step_of(name: str) -> str:
+    """Returns the step of a log, which is named `<step>`, or `<step>/<index>` for an item of a fan-out."""
+    return name.partition("/")[0]
+
+
+def _step(run: _Run, name: str, *, one: bool = False) -> sql.LoggedStepRow:
+    """Returns a step or an item of a fan-out with its attempts; with `one`, not a fan-out, which has many logs.
+
+    Raises:
+        ApiError: `invalid_request`, there is no such step or item.
+    """
     steps = {step.step: step for step in run.steps if step.kind == _AGENT}
-    if name not in steps:
+    step = steps.get(step_of(name))
+    if step is None:
         raise invalid("step", f"must be one of the steps that agents carry out: {', '.join(steps) or 'there is none'}")
-    return steps[name]
+    index = name.partition("/")[2]
+    if name == step.step:
+        if one and step.items_total is not None:
+            raise invalid("step", f"must name one of its {step.items_total} items, each with a log, as '{name}/0'")
+        return step
+    total = step.items_total or 0
+    if not (index.isascii() and index.isdecimal() and str(int(index)) == index and int(index) < total):
+        raise invalid("step", f"must be '{step.step}', or with an index an item of it, of which it has {total}")
+    attempts = [row.attempt for row in run.logs if row.step == name]
+    return step._replace(step=name, attempt=max(attempts, default=1))
 
 
 def _attempt(step: sql.LoggedStepRow, attempt: int) -> int:

@@ -27,11 +27,12 @@ class LogRow(NamedTuple):
 
 
 class LoggedStepRow(NamedTuple):
-    """A step of a run, and the number of its attempts that have begun."""
+    """A step of a run, how many attempts of it have begun, and how many items it has if it is a fan-out."""
 
     step: str
     kind: str
     attempt: int
+    items_total: int | None
 
 
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")

@@ -8,7 +8,7 @@ from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.files import RemovalRow, outputs, pending_removals, shared_files
 from backend.storage.tables.runs import run_traces, runs
-from backend.storage.tables.segments import approvals, events, segments, step_log_parts, step_logs, steps
+from backend.storage.tables.segments import approvals, events, segments, step_items, step_log_parts, step_logs, steps
 
 
 class ErasableRow(NamedTuple):
@@ -53,6 +53,7 @@ _SEGMENTS_OF_RUN: Final = select(segments.c.segment_id).where(segments.c.run_id 
 _DELETIONS: Final = (
     Command(delete(events).where(events.c.segment_id.in_(_SEGMENTS_OF_RUN))),
     Command(delete(steps).where(steps.c.run_id == _RUN)),
+    Command(delete(step_items).where(step_items.c.run_id == _RUN)),
     Command(delete(approvals).where(approvals.c.run_id == _RUN)),
     # What the caller sent as `tracestate` may say anything.
     Command(delete(run_traces).where(run_traces.c.run_id == _RUN)),

@@ -142,6 +142,10 @@ def step(row: StepRow) -> runs_pb2.Step:
         reused_from=row.reused_from if row.status == StepStatus.COMPLETED else None,
     )
     _set_times(message, row)
+    if row.items_total is not None:
+        message.items.total = row.items_total
+        message.items.completed = row.items_completed or 0
+        message.items.failed = row.items_failed or 0
     if row.error_code is not None:
         message.error.CopyFrom(_error(row.error_code, row.error_message))
     return message

@@ -240,7 +240,7 @@ CREATE TABLE steps (
 	finished_at BIGINT, 
 	error_code TEXT, 
 	error_message TEXT, 
-	value TEXT, files_count INTEGER, reused_from TEXT, phase TEXT, 
+	value TEXT, files_count INTEGER, reused_from TEXT, phase TEXT, items_total INTEGER, items_completed INTEGER, items_failed INTEGER, items_from TEXT, 
 	CONSTRAINT pk_steps PRIMARY KEY (run_id, position), 
 	CONSTRAINT fk_steps_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
@@ -602,15 +602,28 @@ CREATE TABLE "webhook_deliveries" (
 	finished_at BIGINT, 
 	data TEXT, 
 	CONSTRAINT pk_webhook_deliveries PRIMARY KEY (webhook_id, message_id), 
-	CONSTRAINT fk_webhook_deliveries_webhook_id_webhooks FOREIGN KEY(webhook_id) REFERENCES webhooks (webhook_id) ON DELETE CASCADE, 
-	CONSTRAINT fk_webhook_deliveries_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+	CONSTRAINT fk_webhook_deliveries_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
+	CONSTRAINT fk_webhook_deliveries_webhook_id_webhooks FOREIGN KEY(webhook_id) REFERENCES webhooks (webhook_id) ON DELETE CASCADE
 );
+CREATE INDEX ix_webhook_deliveries_newest ON webhook_deliveries (webhook_id, occurred_at, message_id);
 CREATE UNIQUE INDEX ix_webhook_deliveries_order ON webhook_deliveries (webhook_id, run_id, ordinal);
 CREATE INDEX ix_webhook_deliveries_run_id ON webhook_deliveries (run_id);
 CREATE INDEX ix_webhook_deliveries_occurred_at ON webhook_deliveries (occurred_at);
-CREATE INDEX ix_webhook_deliveries_newest ON webhook_deliveries (webhook_id, occurred_at, message_id);
-CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX ix_webhook_deliveries_pending ON webhook_deliveries (webhook_id, run_id, ordinal) WHERE state = 'pending';
+CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX ix_approvals_deadline ON approvals (deadline_at) WHERE state = 'pending' AND deadline_at IS NOT NULL;
 CREATE INDEX ix_approvals_remind ON approvals (remind_at) WHERE state = 'pending' AND remind_at IS NOT NULL;
-INSERT INTO alembic_version (version_num) VALUES ('0032');
+CREATE TABLE step_items (
+	run_id TEXT NOT NULL, 
+	step TEXT NOT NULL, 
+	item_index INTEGER NOT NULL, 
+	status TEXT NOT NULL, 
+	attempt INTEGER NOT NULL, 
+	item TEXT NOT NULL, 
+	value TEXT, 
+	value_bytes INTEGER, 
+	files_count INTEGER, 
+	CONSTRAINT pk_step_items PRIMARY KEY (run_id, step, item_index), 
+	CONSTRAINT fk_step_items_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+INSERT INTO alembic_version (version_num) VALUES ('0033');

@@ -79,6 +79,12 @@ steps = Table(
     Column("reused_from", Text),
     # `on_failure` or `always` of a step that runs after the others; null of the others.
     Column("phase", Text),
+    # Of a fan-out, once its items are known.
+    Column("items_total", Integer),
+    Column("items_completed", Integer),
+    Column("items_failed", Integer),
+    # The run whose completed items a fan-out reuses where they are unchanged.
+    Column("items_from", Text),
 )
 
 
@@ -104,6 +110,45 @@ class StepRow(NamedTuple):
     files_count: int | None
     reused_from: str | None
     phase: str | None
+    items_total: int | None
+    items_completed: int | None
+    items_failed: int | None
+    items_from: str | None
+
+
+# The items of a fan-out, until its step completes: the step then has their values.
+step_items = Table(
+    "step_items",
+    METADATA,
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), primary_key=True),
+    Column("step", Text, primary_key=True),
+    Column("item_index", Integer, primary_key=True),
+    # `pending`, `completed` or `failed`.
+    Column("status", Text, nullable=False),
+    # How often it has ended; 0 of a completed one that was reused.
+    Column("attempt", Integer, nullable=False),
+    # JSON.
+    Column("item", Text, nullable=False),
+    # JSON: its return value, or `{"error": …}` of one that failed.
+    Column("value", Text),
+    Column("value_bytes", Integer),
+    # How many files it left.
+    Column("files_count", Integer),
+)
+
+
+class StepItemRow(NamedTuple):
+    """An item of a fan-out."""
+
+    run_id: str
+    step: str
+    item_index: int
+    status: str
+    attempt: int
+    item: str
+    value: str | None
+    value_bytes: int | None
+    files_count: int | None
 
 
 events = Table(

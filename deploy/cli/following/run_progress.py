@@ -52,6 +52,17 @@ class _StepView:
     began: float | None = None
     began_at: dt.datetime | None = None
     seconds: float | None = None
+    items_completed: int = 0
+    items_failed: int = 0
+
+    def on_item(self, kind: str, data: Record) -> None:
+        """Takes up the end of an attempt of an item."""
+        if kind == "step.item_completed":
+            self.items_completed += 1
+        elif data.get("retry_at") is None:
+            self.items_failed += 1
+        failed = f", {self.items_failed} failed" if self.items_failed else ""
+        self.message = f"{self.items_completed} items completed{failed}"
 
 
 @dataclass
@@ -116,6 +127,12 @@ class RunProgress:
             shown.message = _message(event["data"])
             if self._live is None:
                 self._line(str(step), "", shown.message)
+            return
+        if kind in {"step.item_completed", "step.item_failed"}:
+            shown.on_item(kind, _data(event["data"]))
+            if self._live is None and kind == "step.item_failed":
+                data = _data(event["data"])
+                self._line(str(step), "", f"item {data.get('item_index')} failed: {data.get('message')}")
             return
         status = _STATUS_OF_EVENT.get(kind)
         if status is None:

@@ -33,6 +33,13 @@ def starter(record: Record) -> object:
     return f"{name or 'deleted'} ({key_id})" if key_id else name
 
 
+def _items(items: Record | None) -> str | None:
+    if items is None:
+        return None
+    failed = f", {items['failed']} failed" if items["failed"] else ""
+    return f"{items['completed']}/{items['total']}{failed}"
+
+
 def _json(field: str) -> Callable[[Record], object]:
     """Returns a function that reads a field of JSON: on one line if it is short, else indented."""
 
@@ -95,6 +102,7 @@ STEP_COLUMNS: Final = (
     TableColumn("NEEDS", "needs", Form.TEXT, rank=3),
     TableColumn("ATTEMPT", "attempt", Form.NUMBER, rank=5),
     TableColumn("DURATION", "duration_ms", Form.DURATION, rank=2),
+    TableColumn("ITEMS", lambda record: _items(record.get("items")), Form.TEXT, rank=4),
     TableColumn("REUSED FROM", "reused_from", rank=6),
     TableColumn("ERROR", "error.message", Form.TEXT, rank=1),
 )

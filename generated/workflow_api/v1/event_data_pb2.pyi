@@ -75,6 +75,8 @@ class EventData(_message.Message):
     STEP_REUSED_FIELD_NUMBER: _builtins.int
     APPROVAL_REMINDED_FIELD_NUMBER: _builtins.int
     APPROVAL_EXPIRED_FIELD_NUMBER: _builtins.int
+    STEP_ITEM_COMPLETED_FIELD_NUMBER: _builtins.int
+    STEP_ITEM_FAILED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def segment_started(self) -> Global___SegmentStartedData:
         """A runtime segment began."""
@@ -167,6 +169,14 @@ class EventData(_message.Message):
     def approval_expired(self) -> Global___ApprovalExpiredData:
         """The deadline of an approval passed before anybody decided it."""
 
+    @_builtins.property
+    def step_item_completed(self) -> Global___StepItemCompletedData:
+        """An item of a fan-out completed."""
+
+    @_builtins.property
+    def step_item_failed(self) -> Global___StepItemFailedData:
+        """An attempt of an item of a fan-out failed."""
+
     def __init__(
         self,
         *,
@@ -193,12 +203,14 @@ class EventData(_message.Message):
         step_reused: Global___StepReusedData | None = ...,
         approval_reminded: Global___ApprovalRemindedData | None = ...,
         approval_expired: Global___ApprovalExpiredData | None = ...,
+        step_item_completed: Global___StepItemCompletedData | None = ...,
+        step_item_failed: Global___StepItemFailedData | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_expired", b"approval_expired", "approval_reminded", b"approval_reminded", "approval_requested", b"approval_requested", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_expired", b"approval_expired", "approval_reminded", b"approval_reminded", "approval_requested", b"approval_requested", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_item_completed", b"step_item_completed", "step_item_failed", b"step_item_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_expired", b"approval_expired", "approval_reminded", b"approval_reminded", "approval_requested", b"approval_requested", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_expired", b"approval_expired", "approval_reminded", b"approval_reminded", "approval_requested", b"approval_requested", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_item_completed", b"step_item_completed", "step_item_failed", b"step_item_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_data: _TypeAlias = _typing.Literal["segment_started", "segment_ended", "run_started", "run_completed", "run_failed", "run_cancelled", "inputs_materialised", "step_started", "step_progress", "step_completed", "step_failed", "step_skipped", "approval_requested", "approval_decided", "output_promoted", "redaction_started", "redaction_completed", "publish_started", "publish_completed", "warning", "step_reused", "approval_reminded", "approval_expired"]  # noqa: Y015
+    _WhichOneofReturnType_data: _TypeAlias = _typing.Literal["segment_started", "segment_ended", "run_started", "run_completed", "run_failed", "run_cancelled", "inputs_materialised", "step_started", "step_progress", "step_completed", "step_failed", "step_skipped", "approval_requested", "approval_decided", "output_promoted", "redaction_started", "redaction_completed", "publish_started", "publish_completed", "warning", "step_reused", "approval_reminded", "approval_expired", "step_item_completed", "step_item_failed"]  # noqa: Y015
     _WhichOneofArgType_data: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_data) -> _WhichOneofReturnType_data | None: ...
 
@@ -406,6 +418,78 @@ class StepFailedData(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__retry_at) -> _WhichOneofReturnType__retry_at | None: ...
 
 Global___StepFailedData: _TypeAlias = StepFailedData  # noqa: Y015
+
+@_typing.final
+class StepItemCompletedData(_message.Message):
+    """Data of `step.item_completed`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEM_INDEX_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    OUTPUTS_FIELD_NUMBER: _builtins.int
+    item_index: _builtins.int
+    """Its place in the list, from 0."""
+    attempt: _builtins.int
+    """Number of the attempt, from 1; 0 where it completed in the run that this one resumes."""
+    outputs: _builtins.int
+    """Files that the item left."""
+    def __init__(
+        self,
+        *,
+        item_index: _builtins.int = ...,
+        attempt: _builtins.int = ...,
+        outputs: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "item_index", b"item_index", "outputs", b"outputs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StepItemCompletedData: _TypeAlias = StepItemCompletedData  # noqa: Y015
+
+@_typing.final
+class StepItemFailedData(_message.Message):
+    """Data of `step.item_failed`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEM_INDEX_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    RETRY_AT_FIELD_NUMBER: _builtins.int
+    item_index: _builtins.int
+    """Its place in the list, from 0."""
+    type: _builtins.str
+    """Kind of failure, as the name of the exception that the agent raised."""
+    message: _builtins.str
+    """For a person."""
+    attempt: _builtins.int
+    """Number of the attempt, from 1."""
+    @_builtins.property
+    def retry_at(self) -> _timestamp_pb2.Timestamp:
+        """When the next attempt of the item begins; null where this was the last."""
+
+    def __init__(
+        self,
+        *,
+        item_index: _builtins.int = ...,
+        type: _builtins.str = ...,
+        message: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        retry_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_retry_at", b"_retry_at", "retry_at", b"retry_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_retry_at", b"_retry_at", "attempt", b"attempt", "item_index", b"item_index", "message", b"message", "retry_at", b"retry_at", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__retry_at: _TypeAlias = _typing.Literal["retry_at"]  # noqa: Y015
+    _WhichOneofArgType__retry_at: _TypeAlias = _typing.Literal["_retry_at", b"_retry_at"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__retry_at) -> _WhichOneofReturnType__retry_at | None: ...
+
+Global___StepItemFailedData: _TypeAlias = StepItemFailedData  # noqa: Y015
 
 @_typing.final
 class StepSkippedData(_message.Message):

@@ -65,7 +65,7 @@ class RunLogSummary(_message.Message):
     PROBLEM_FIELD_NUMBER: _builtins.int
     LAST_PART_FIELD_NUMBER: _builtins.int
     step: _builtins.str
-    """Handle of the step."""
+    """Handle of the step; of an item of a fan-out `<step>/<index>`."""
     attempt: _builtins.int
     """Number of the attempt, from 1."""
     size_bytes: _builtins.int
@@ -159,7 +159,7 @@ class GetRunLogRequest(_message.Message):
     run_id: _builtins.str
     """The run."""
     step: _builtins.str
-    """Handle of the step."""
+    """Handle of the step; of an item of a fan-out `<step>/<index>`."""
     attempt: _builtins.int
     """Number of the attempt; absent means the latest one that has begun."""
     tail_chars: _builtins.int
@@ -236,7 +236,7 @@ class StreamRunLogsRequest(_message.Message):
     run_id: _builtins.str
     """The run."""
     step: _builtins.str
-    """Only of this step."""
+    """Only of this step, with its items, or of this item `<step>/<index>`."""
     attempt: _builtins.int
     """Only of this attempt of the step."""
     follow: _builtins.bool
@@ -275,7 +275,7 @@ class StreamRunLogsResponse(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
     step: _builtins.str
-    """Handle of the step."""
+    """Handle of the step; of an item of a fan-out `<step>/<index>`."""
     attempt: _builtins.int
     """Number of the attempt."""
     text: _builtins.str

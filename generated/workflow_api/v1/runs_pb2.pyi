@@ -1842,6 +1842,7 @@ class Step(_message.Message):
     DURATION_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     REUSED_FROM_FIELD_NUMBER: _builtins.int
+    ITEMS_FIELD_NUMBER: _builtins.int
     step: _builtins.str
     """Handle, unique within the workflow."""
     name: _builtins.str
@@ -1880,6 +1881,10 @@ class Step(_message.Message):
     def error(self) -> Global___RunError:
         """Why it failed or was blocked."""
 
+    @_builtins.property
+    def items(self) -> Global___StepItems:
+        """The items of a fan-out, once it has listed them; null for any other step."""
+
     def __init__(
         self,
         *,
@@ -1897,10 +1902,11 @@ class Step(_message.Message):
         duration: _duration_pb2.Duration | None = ...,
         error: Global___RunError | None = ...,
         reused_from: _builtins.str | None = ...,
+        items: Global___StepItems | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_duration", b"_duration", "_error", b"_error", "_finished_at", b"_finished_at", "_reused_from", b"_reused_from", "_segment_id", b"_segment_id", "_started_at", b"_started_at", "agent_id", b"agent_id", "duration", b"duration", "error", b"error", "finished_at", b"finished_at", "reused_from", b"reused_from", "segment_id", b"segment_id", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_duration", b"_duration", "_error", b"_error", "_finished_at", b"_finished_at", "_items", b"_items", "_reused_from", b"_reused_from", "_segment_id", b"_segment_id", "_started_at", b"_started_at", "agent_id", b"agent_id", "duration", b"duration", "error", b"error", "finished_at", b"finished_at", "items", b"items", "reused_from", b"reused_from", "segment_id", b"segment_id", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_duration", b"_duration", "_error", b"_error", "_finished_at", b"_finished_at", "_reused_from", b"_reused_from", "_segment_id", b"_segment_id", "_started_at", b"_started_at", "agent_id", b"agent_id", "attempt", b"attempt", "duration", b"duration", "error", b"error", "finished_at", b"finished_at", "kind", b"kind", "name", b"name", "needs", b"needs", "optional", b"optional", "reused_from", b"reused_from", "segment_id", b"segment_id", "started_at", b"started_at", "status", b"status", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_duration", b"_duration", "_error", b"_error", "_finished_at", b"_finished_at", "_items", b"_items", "_reused_from", b"_reused_from", "_segment_id", b"_segment_id", "_started_at", b"_started_at", "agent_id", b"agent_id", "attempt", b"attempt", "duration", b"duration", "error", b"error", "finished_at", b"finished_at", "items", b"items", "kind", b"kind", "name", b"name", "needs", b"needs", "optional", b"optional", "reused_from", b"reused_from", "segment_id", b"segment_id", "started_at", b"started_at", "status", b"status", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_id: _TypeAlias = _typing.Literal["agent_id"]  # noqa: Y015
     _WhichOneofArgType__agent_id: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id"]  # noqa: Y015
@@ -1910,6 +1916,8 @@ class Step(_message.Message):
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
     _WhichOneofReturnType__finished_at: _TypeAlias = _typing.Literal["finished_at"]  # noqa: Y015
     _WhichOneofArgType__finished_at: _TypeAlias = _typing.Literal["_finished_at", b"_finished_at"]  # noqa: Y015
+    _WhichOneofReturnType__items: _TypeAlias = _typing.Literal["items"]  # noqa: Y015
+    _WhichOneofArgType__items: _TypeAlias = _typing.Literal["_items", b"_items"]  # noqa: Y015
     _WhichOneofReturnType__reused_from: _TypeAlias = _typing.Literal["reused_from"]  # noqa: Y015
     _WhichOneofArgType__reused_from: _TypeAlias = _typing.Literal["_reused_from", b"_reused_from"]  # noqa: Y015
     _WhichOneofReturnType__segment_id: _TypeAlias = _typing.Literal["segment_id"]  # noqa: Y015
@@ -1925,6 +1933,8 @@ class Step(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__finished_at) -> _WhichOneofReturnType__finished_at | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__items) -> _WhichOneofReturnType__items | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reused_from) -> _WhichOneofReturnType__reused_from | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__segment_id) -> _WhichOneofReturnType__segment_id | None: ...
@@ -1932,6 +1942,36 @@ class Step(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__started_at) -> _WhichOneofReturnType__started_at | None: ...
 
 Global___Step: _TypeAlias = Step  # noqa: Y015
+
+@_typing.final
+class StepItems(_message.Message):
+    """How many items a fan-out has, and how many of them have ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOTAL_FIELD_NUMBER: _builtins.int
+    COMPLETED_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    total: _builtins.int
+    """All items."""
+    completed: _builtins.int
+    """Those that completed."""
+    failed: _builtins.int
+    """Those that failed, and are not tried again."""
+    def __init__(
+        self,
+        *,
+        total: _builtins.int = ...,
+        completed: _builtins.int = ...,
+        failed: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed", "failed", b"failed", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StepItems: _TypeAlias = StepItems  # noqa: Y015
 
 @_typing.final
 class ListRunStepsResponse(_message.Message):

@@ -24,7 +24,7 @@ from tests.support.poll import until
 HOUR = 3_600
 
 
-def _sleepers() -> set[int]:
+def sleepers() -> set[int]:
     """The process ids of the sleeping grandchildren of steps."""
     found = set()
     for entry in Path("/proc").iterdir():
@@ -40,12 +40,12 @@ def _sleepers() -> set[int]:
 @pytest.fixture
 def before() -> set[int]:
     """Sleepers that are none of this test's."""
-    return _sleepers()
+    return sleepers()
 
 
 def _until_asleep(world: RuntimeWorld, run_id: str, before: set[int]) -> None:
     world.until_event(run_id, "step.progress")
-    until(lambda: len(_sleepers() - before) >= 2, "both grandchildren")
+    until(lambda: len(sleepers() - before) >= 2, "both grandchildren")
 
 
 def test_cancel_ends_a_step_and_all_it_started_within_two_seconds(world: RuntimeWorld, before: set[int]) -> None:
@@ -54,7 +54,7 @@ def test_cancel_ends_a_step_and_all_it_started_within_two_seconds(world: Runtime
     world.cancel(run_id)
     row = world.until_ended(run_id)
     assert row.status == "cancelled"
-    assert _sleepers() <= before, "the processes are dead before the run is recorded as cancelled"
+    assert sleepers() <= before, "the processes are dead before the run is recorded as cancelled"
     assert world.board(run_id) == {"slow": "cancelled", "next": "cancelled"}
     assert world.event_types(run_id)[-2:] == ["run.cancelled", "segment.ended"]
     assert world.count("runs", "status = 'running'") == 0
@@ -193,7 +193,7 @@ def test_stopping_the_runtime_orphans_what_does_not_end_in_time(world: RuntimeWo
     world.local_runtime.stop()
     row = world.row(run_id)
     assert (row.status, row.error_code) == ("failed", "orphaned")
-    assert _sleepers() <= before
+    assert sleepers() <= before
 
 
 def test_segments_of_an_earlier_process_are_orphaned_at_the_start(idle_world: RuntimeWorld) -> None:

@@ -71,6 +71,8 @@ EVENT_DATA: dict[str, dict[str, Any]] = {
     "step.reused": {"run_id": "run_1", "outputs": 2},
     "approval.reminded": {"approval_id": "apr_1", "deadline_at": None},
     "approval.expired": {"approval_id": "apr_1", "on_deadline": "reject"},
+    "step.item_completed": {"item_index": 0, "attempt": 1, "outputs": 2},
+    "step.item_failed": {"item_index": 0, "type": "ValueError", "message": "no", "attempt": 1, "retry_at": None},
 }
 WITHOUT_KEY = {"method_not_allowed", "invalid_request", "payload_too_large", "internal"}
 

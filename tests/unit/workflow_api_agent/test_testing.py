@@ -13,6 +13,14 @@ from backend.settings import StepDataLimits
 from workflow_api_agent import Context, Event, run_agent
 
 
+def test_a_function_gets_its_item_as_in_a_fan_out() -> None:
+    def run(context: Context) -> list[Any]:
+        return [context.item, context.item_index, context.idempotency_key]
+
+    assert run_agent(run, item={"page": (1, 2)}, item_index=3).value == [{"page": [1, 2]}, 3, "run_test/step/3"]
+    assert run_agent(run).value == [None, None, "run_test/step"]
+
+
 def nested(levels: int) -> Any:
     value: Any = 1
     for _ in range(levels):

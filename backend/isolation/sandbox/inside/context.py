@@ -39,6 +39,9 @@ class Context:
         self.traceparent: str | None = request["trace"].get("traceparent")
         self._needs: dict[str, Any] = request["needs"]
         self._large_needs: dict[str, str] = request["large_needs"]
+        self.item_index: int | None = request["item_index"]
+        self._item: Any = request["item"]
+        self._large_item: str | None = request["large_item"]
         self._folders: dict[str, str] = request["folders"]
         for need in (*self._needs, *self._large_needs):
             # The sandbox has no folder for a step without files.
@@ -60,9 +63,18 @@ class Context:
         return self._needs
 
     @property
+    def item(self) -> Any:
+        """Returns the item of a fan-out; None where there is none."""
+        if self._large_item is not None:
+            import json
+
+            self._item, self._large_item = json.loads(self._large_item), None
+        return self._item
+
+    @property
     def idempotency_key(self) -> str:
-        """A key for calls to other services, equal in all attempts of this step of this run."""
-        return f"{self.run_id}/{self.step}"
+        """A key for calls to other services, equal in all attempts of this step, or of this item, of this run."""
+        return f"{self.run_id}/{self.step}" + ("" if self.item_index is None else f"/{self.item_index}")
 
     @property
     def inputs(self) -> Path:

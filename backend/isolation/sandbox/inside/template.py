@@ -133,18 +133,8 @@ def rehearse(folder: str) -> None:
     limits = {"event_bytes": 1, "events": 1, "event_data_bytes": 1, "json_levels": 1_000, "result_bytes": 1_000}
     outputs = {"levels": 1, "files": 1, "directories": 1}
     given = (
-        *(
-            "attempt",
-            "run_id",
-            "step",
-            "client_reference",
-            "failure",
-            "parameters",
-            "input_text",
-            "needs",
-            "large_needs",
-        ),
-        *("connectors", "secrets"),
+        *("attempt", "run_id", "step", "client_reference", "failure", "parameters", "input_text", "needs"),
+        *("large_needs", "item", "large_item", "item_index", "connectors", "secrets"),
     )
     for _ in range(_REHEARSALS):
         request = dict.fromkeys(given) | {"needs": {}, "large_needs": {}, "data_limits": limits}

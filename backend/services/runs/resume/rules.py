@@ -10,8 +10,10 @@ from backend.common.json_text import JsonObject
 from backend.common.states import StepStatus
 from backend.services.workflows.pii_policy import Policy
 from backend.services.workflows.resolved_workflow import (
+    AGENT,
     APPROVAL,
     ApprovalTerms,
+    FanOut,
     Phase,
     ResolvedStep,
     ResolvedWorkflow,
@@ -52,10 +54,14 @@ class NewVersion:
 
 
 class StepDecision(NamedTuple):
-    """A step of the new run; `why` says why it is executed, for a person, and is None where it is reused."""
+    """A step of the new run; `why` says why it is executed, for a person, and is None where it is reused.
+
+    `items_reused` says of an executed fan-out that completed items of it are reused where they are unchanged.
+    """
 
     step: str
     why: str | None
+    items_reused: bool = False
 
 
 def decide_steps(ended: EndedRun, new: NewVersion, from_step: str | None) -> list[StepDecision]:
@@ -76,6 +82,7 @@ def decide_steps(ended: EndedRun, new: NewVersion, from_step: str | None) -> lis
     of_all = _reason_for_all(ended, new)
     before = {step.step: step for step in ended.workflow.steps}
     why: dict[str, str | None] = {}
+    items_reused: set[str] = set()
     for step in _in_order_of_needs(steps):
         if step.step == from_step:
             why[step.step] = "The run is resumed from this step."
@@ -87,7 +94,26 @@ def decide_steps(ended: EndedRun, new: NewVersion, from_step: str | None) -> lis
             or _reason_by_needs(step, why)
             or (None if step.kind == APPROVAL else _reason_by_files(step.step, ended, new))
         )
-    return [StepDecision(handle, why[handle]) for handle in handles]
+        if why[step.step] is not None and of_all is None and _reuses_items(step, why, ended, new):
+            items_reused.add(step.step)
+            why[step.step] = f"{why[step.step]} Its completed items are reused where they are unchanged."
+    return [StepDecision(handle, why[handle], handle in items_reused) for handle in handles]
+
+
+def _reuses_items(step: ResolvedStep, why: Mapping[str, str | None], ended: EndedRun, new: NewVersion) -> bool:
+    """Returns whether completed items of a fan-out that did not complete may be reused; which ones shows once it runs.
+
+    Its list is evaluated anew and compared item by item, so that the expression and the bounds may have changed.
+    """
+    before = next((each for each in ended.workflow.steps if each.step == step.step), None)
+    if before is None or before.fan_out is None or step.fan_out is None or step.kind != AGENT:
+        return False
+    if step.step not in ended.steps or ended.steps[step.step].status == StepStatus.COMPLETED:
+        return False
+    unchanged = _reason_by_definition(replace(before, fan_out=step.fan_out), step) is None
+    needed = _is_needed(step.step, new.workflow) and not _is_needed(step.step, ended.workflow)
+    swept = ended.policy["mode"] != "off" and "steps" not in ended.policy.get("stages", ())
+    return unchanged and not needed and not swept and _reason_by_needs(step, why) is None
 
 
 def _in_order_of_needs(steps: Sequence[ResolvedStep]) -> list[ResolvedStep]:
@@ -143,6 +169,7 @@ def _reason_by_definition(before: ResolvedStep, now: ResolvedStep) -> str | None
         retry=now.retry,
         timeout_seconds=now.timeout_seconds,
         approval=_with_ends_of(before.approval, now.approval),
+        fan_out=_with_parallel_of(before.fan_out, now.fan_out),
     )
     return None if same == now else "Its definition has changed."
 
@@ -152,6 +179,11 @@ def _with_ends_of(before: ApprovalTerms | None, now: ApprovalTerms | None) -> Ap
     if before is None or now is None:
         return before
     return now._replace(approvers=before.approvers, form_schema=before.form_schema)
+
+
+def _with_parallel_of(before: FanOut | None, now: FanOut | None) -> FanOut | None:
+    # How many items execute at once says nothing about their values.
+    return before if before is None or now is None else before._replace(max_parallel=now.max_parallel)
 
 
 def _reason_by_needs(step: ResolvedStep, why: Mapping[str, str | None]) -> str | None:

@@ -75,8 +75,10 @@ class RunResumer:
             return replayed
         plan = self._plan(request, caller)
         answer = runs_pb2.ResumeRunResponse(
-            reused=[step for step, why in plan.decisions if why is None],
-            executed=[runs_pb2.ExecutedStep(step=step, why=why) for step, why in plan.decisions if why is not None],
+            reused=[one.step for one in plan.decisions if one.why is None],
+            executed=[
+                runs_pb2.ExecutedStep(step=one.step, why=one.why) for one in plan.decisions if one.why is not None
+            ],
             version=plan.version,
             resumed_by=plan.resumed_by,
         )
@@ -159,9 +161,10 @@ class RunResumer:
         )
         new = NewVersion(found.now, _comparable(inputs.parameters), inputs.policy)
         decisions = decide_steps(ended, new, request.from_step if request.HasField("from_step") else None)
-        reused = frozenset(step for step, why in decisions if why is None)
+        reused = frozenset(one.step for one in decisions if one.why is None)
+        items_reused = frozenset(one.step for one in decisions if one.items_reused)
         upload_id = None if found.uploaded is None else found.uploaded.upload_id
-        resumption = Resumption(found.run.run_id, reused, request.again)
+        resumption = Resumption(found.run.run_id, reused, request.again, items_reused)
         return _Plan(
             start._replace(resumption=resumption), found.now.version, decisions, upload_id, found.run.resumed_by
         )

@@ -9,7 +9,7 @@ from backend.common.ids import new_id
 from backend.common.json_text import JsonObject
 from backend.common.states import RunStatus, SegmentState, StepStatus
 from backend.services.runs.redaction_manifest import pending_manifest
-from backend.services.runs.start.rules import Inputs, ParsedStart
+from backend.services.runs.start.rules import NO_RESUMPTION, Inputs, ParsedStart
 from backend.services.workflows.resolved_workflow import Phase, ResolvedWorkflow
 from backend.storage.tables.runs import RunRow
 from backend.storage.tables.segments import SegmentRow, StepRow
@@ -99,7 +99,7 @@ def _run(run_id: str, start: ParsedStart, inputs: Inputs) -> RunRow:
 
 
 def _steps(run_id: str, start: ParsedStart, terms: ResolvedWorkflow) -> list[StepRow]:
-    ended, reused = (None, frozenset()) if start.resumption is None else start.resumption[:2]
+    resumption = start.resumption or NO_RESUMPTION
     return [
         StepRow(
             run_id=run_id,
@@ -119,8 +119,12 @@ def _steps(run_id: str, start: ParsedStart, terms: ResolvedWorkflow) -> list[Ste
             error_message=None,
             value=None,
             files_count=None,
-            reused_from=ended if step.step in reused else None,
+            reused_from=resumption.run_id if step.step in resumption.reused else None,
             phase=None if step.phase is Phase.MAIN else step.phase.value,
+            items_total=None,
+            items_completed=None,
+            items_failed=None,
+            items_from=resumption.run_id if step.step in resumption.items_reused else None,
         )
         for position, step in enumerate(terms.steps)
     ]

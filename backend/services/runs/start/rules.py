@@ -30,12 +30,17 @@ _BODY = _JSON_FIELDS | {"input_text", "client_reference", "version", "upload_id"
 class Resumption(NamedTuple):
     """The ended run that a new run takes over from, and the handles of the steps of it that the new run reuses.
 
-    `again` says that another run may have taken over from it already.
+    `again` says that another run may have taken over from it already. Of the fan-outs in `items_reused`, which did not
+    complete, completed items are reused.
     """
 
     run_id: str
     reused: AbstractSet[str]
     again: bool
+    items_reused: AbstractSet[str] = frozenset()
+
+
+NO_RESUMPTION: Final = Resumption("", frozenset(), again=False)
 
 
 class ScheduledStart(NamedTuple):

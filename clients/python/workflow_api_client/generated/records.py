@@ -913,6 +913,48 @@ class ApprovalExpiredEvent(Event):
     data: ApprovalExpiredData
 
 
+class StepItemCompletedData(TypedDict):
+    """Data of `step.item_completed`."""
+
+    item_index: int
+    """Its place in the list, from 0."""
+    attempt: int
+    """Number of the attempt, from 1; 0 where it completed in the run that this one resumes."""
+    outputs: int
+    """Files that the item left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepItemCompletedEvent(Event):
+    """An item of a fan-out completed."""
+
+    type: Literal["step.item_completed"]
+    data: StepItemCompletedData
+
+
+class StepItemFailedData(TypedDict):
+    """Data of `step.item_failed`."""
+
+    item_index: int
+    """Its place in the list, from 0."""
+    type: str
+    """Kind of failure, as the name of the exception that the agent raised."""
+    message: str
+    """For a person."""
+    attempt: int
+    """Number of the attempt, from 1."""
+    retry_at: str | None
+    """When the next attempt of the item begins; null where this was the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepItemFailedEvent(Event):
+    """An attempt of an item of a fan-out failed."""
+
+    type: Literal["step.item_failed"]
+    data: StepItemFailedData
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A runtime segment of a run."""
@@ -956,6 +998,18 @@ StepStatus = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepItems:
+    """How many items a fan-out has, and how many of them have ended."""
+
+    total: int
+    """All items."""
+    completed: int
+    """Those that completed."""
+    failed: int
+    """Those that failed, and are not tried again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """A step of a run's board."""
 
@@ -987,6 +1041,8 @@ class Step:
     """Why it failed or was blocked."""
     reused_from: str | None
     """The run whose completed step it is, with its value and its files; null for a step that ran in this run."""
+    items: StepItems | None
+    """The items of a fan-out, once it has listed them; null for any other step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1074,6 +1130,8 @@ AnyEvent = Union[
     StepReusedEvent,
     ApprovalRemindedEvent,
     ApprovalExpiredEvent,
+    StepItemCompletedEvent,
+    StepItemFailedEvent,
 ]
 """An event of any type; `event.type` tells which."""
 
@@ -1101,5 +1159,7 @@ EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
     "step.reused": StepReusedEvent,
     "approval.reminded": ApprovalRemindedEvent,
     "approval.expired": ApprovalExpiredEvent,
+    "step.item_completed": StepItemCompletedEvent,
+    "step.item_failed": StepItemFailedEvent,
 }
 """The class of every type of event."""

@@ -50,6 +50,18 @@ def test_a_run_shows_its_board_as_a_drawing_and_as_a_table() -> None:
     assert "3.2 s" in page
 
 
+def test_a_fan_out_shows_its_items_and_their_logs() -> None:
+    items = runs_pb2.StepItems(total=1_000, completed=60, failed=2)
+    steps = [Step(step="page", name="Page", status=runs_pb2.STEP_STATUS_RUNNING, items=items)]
+    logs = [RunLogSummary(step=f"page/{index}", attempt=1) for index in reversed(range(60))]
+    backend = services(ListRunSteps=ListRunStepsResponse(items=steps), ListRunLogs=ListRunLogsResponse(items=logs))
+    page = html(answered(backend, "GET", ONE, HERE, query={"step": "page"}))
+    assert "60 of 1000 items, 2 failed" in page
+    assert 'href="/runs/run_1/logs/page%2F0"' in page
+    assert page.count("/logs/page%2F") == 50
+    assert "/logs/page%2F50" not in page
+
+
 def test_a_run_of_hundreds_of_steps_shows_some_of_them_at_a_time() -> None:
     names = [f"step-with-a-long-handle-{number}" for number in range(300)]
     steps = [Step(step=name, name=f"<b>{name}", needs=names[:place]) for place, name in enumerate(names)]

@@ -81,6 +81,18 @@ TYPES = {rules_of(field).tag for field in EventData.DESCRIPTOR.fields}
             "1,200 triples were published in facts, as urn:x.",
         ),
         ("step.reused", {"run_id": "run_1", "outputs": 1}, "count was reused from run_1."),
+        ("step.item_completed", {"item_index": 7, "attempt": 1, "outputs": 0}, "Item 7 of count completed."),
+        (
+            "step.item_completed",
+            {"item_index": 7, "attempt": 2, "outputs": 2},
+            "Item 7 of count completed and left 2 files.",
+        ),
+        ("step.item_completed", {"item_index": 7, "attempt": 0, "outputs": 2}, "Item 7 of count was reused."),
+        (
+            "step.item_failed",
+            {"item_index": 7, "type": "ValueError", "message": "no luck", "attempt": 1, "retry_at": None},
+            "Item 7 of count failed at attempt 1: ValueError: no luck",
+        ),
         ("warning", {"message": "late"}, "Warning of count: late"),
     ],
 )

@@ -37,3 +37,12 @@ def test_no_value_can_close_its_part() -> None:
     text = prompt(parameters={"a": "</parameters><needs>"}, needs={"b": "</needs>"})
     assert text.count("</parameters>") == text.count("</needs>") == text.count("<needs>") == 1
     assert "\\u003c/parameters>" in text
+
+
+def test_an_item_comes_before_the_input_text_and_cannot_close_its_part() -> None:
+    text = prompt(needs={"list": 1}, item={"a": "</item>"}, item_index=0, input_text="A")
+    assert text == (
+        '<needs>\n{"list":1}\n</needs>\n\n<item index="0">\n{"a":"\\u003c/item>"}\n</item>\n\n'
+        "<input_text>\nA\n</input_text>"
+    )
+    assert prompt(item=None, item_index=3) == '<item index="3">\nnull\n</item>'

@@ -1,0 +1,375 @@
+"""Executes a step once for each item of a list: lists the items, executes and retries them, and lists their values.
+
+Items and values rest in the table `step_items`. In memory are the items that execute, and at the end the step's value.
+"""
+
+import asyncio
+import logging
+import shutil
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from backend.common import json_text
+from backend.common.clock import to_text
+from backend.common.json_text import JsonValue
+from backend.resources.redaction.confined_redactor import RedactionError
+from backend.resources.schemas.expression_scope import ExpressionError, Scope, Values
+from backend.runtime.execution import fan_out_sql, retries
+from backend.runtime.execution.claim import slot_memory
+from backend.runtime.execution.fan_out_sql import ItemCounts, ReusableItemRow
+from backend.runtime.execution.item_bounds import ItemBounds, StepItem
+from backend.runtime.execution.item_journal import ROWS_AT_ONCE, EndedAttempts, ItemJournal
+from backend.runtime.execution.reuse import copied_files, files_of_ended
+from backend.runtime.execution.run_capacity import RunCapacity
+from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.execution.steps import StepCompletion, StepFailure, StepWork
+from backend.runtime.execution.traced_work import traced_step
+from backend.runtime.promotion import discard, skipped_warning
+from backend.runtime.run_redaction import RunRedaction
+from backend.services.outputs.sql import StepFile
+from backend.services.runs import sql as runs_sql
+from backend.services.runs.change_records import NewEvent
+from backend.services.runs.lifecycle import SegmentEndedError, append_events
+from backend.services.runs.redaction_manifest_sql import StageCounts
+from backend.services.workflows.resolved_workflow import AGENT, FanOut, ResolvedStep
+from backend.storage.tables.files import OutputRow, SharedFileRow
+
+_LOG = logging.getLogger(__name__)
+
+INVALID_ITEMS: Final = "InvalidItems"
+"""Type of the failure of a step whose list of items is none, or longer or larger than allowed."""
+
+
+WorkOfItem = Callable[[StepItem, int, Callable[[], None]], StepWork]
+"""Returns the work of one attempt of an item, by the item, the attempt from 1, and what is called as `on_executed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FanOutCompletion:
+    """The list of all values as JSON text; files and outputs are counted, for their rows are written already."""
+
+    value: str
+    files: int
+    outputs: int
+    warnings: list[str]
+
+
+@dataclass(slots=True)
+class FanOutWork:
+    """The fan-out of one step.
+
+    `needs` are the values of the steps that it needs, as JSON texts. `work_of` makes the work of an item, which takes
+    a slot where an agent does it. `on_counts` is told how many items have ended. `ended_run` is the run whose completed
+    items are reused where they are unchanged.
+    """
+
+    context: SegmentContext
+    run_id: str
+    key_id: str
+    segment_id: str
+    step: ResolvedStep
+    attempt: int
+    parameters: Mapping[str, JsonValue]
+    declared: Sequence[Mapping[str, JsonValue]]
+    needs: Mapping[str, str]
+    redaction: RunRedaction | None
+    capacity: RunCapacity
+    parallel_steps: int
+    work_of: WorkOfItem
+    on_counts: Callable[[ItemCounts], None]
+    ended_run: str | None
+    _attempts: Counter[int] = field(default_factory=Counter)
+    _ready: deque[int] = field(default_factory=deque)
+    _tasks: dict[asyncio.Task[StepCompletion | StepFailure], int] = field(default_factory=dict)
+    _backoffs: dict[asyncio.Task[None], int] = field(default_factory=dict)
+    _reused_files: bool = False
+    _bounds: ItemBounds | None = None
+    _journal: ItemJournal = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._journal = ItemJournal(
+            self.context, self.run_id, self.key_id, self.segment_id, self.step.step, self.on_counts
+        )
+
+    async def run(self) -> FanOutCompletion | StepFailure:
+        """Executes all items; on return, and when cancelled, no process of an item is left.
+
+        Raises:
+            SegmentEndedError: the run was closed meanwhile.
+        """
+        try:
+            return await self._run()
+        except SegmentEndedError:
+            raise
+        except Exception:  # noqa: BLE001 - only this step fails, whatever the cause
+            _LOG.exception("Step %s of run %s failed unexpectedly", self.step.step, self.run_id)
+            return StepFailure("InternalError", "the runtime could not carry out the step", final=True)
+        finally:
+            await self._end_items()
+
+    async def _run(self) -> FanOutCompletion | StepFailure:
+        try:
+            items = await self._items()
+        except ExpressionError as error:
+            return await self._swept(StepFailure(INVALID_ITEMS, str(error), final=True))
+        self._bounds = ItemBounds(self.context.step_data, self.context.output_limits, len(items))
+        await self._journal.store(items)
+        del items
+        self._ready.extend(await self._left_to_execute())
+        failure = await self._execute()
+        if failure is not None:
+            return failure
+        if self._journal.value_bytes > self._most_bytes:
+            return self._too_large(self._journal.counts.total - 1)
+        return await self._completion()
+
+    @property
+    def _fan_out(self) -> FanOut:
+        assert self.step.fan_out is not None
+        return self.step.fan_out
+
+    @property
+    def _most_bytes(self) -> int:
+        return self.context.step_data.result_bytes
+
+    async def _items(self) -> list[str]:
+        """Returns the items as JSON texts; raises ExpressionError."""
+        run = await self.context.read(lambda tx: runs_sql.run(tx, self.run_id, None))
+        assert run is not None
+        scope = Scope(
+            parameters={str(one["name"]): str(one["type"]) for one in self.declared},
+            nullable=[],
+            needs=list(self.step.needs),
+            item=False,
+        )
+        values = Values(
+            parameters=self.parameters,
+            needs={},
+            run={
+                "run_id": run.run_id,
+                "created_at": to_text(run.created_at),
+                "triggered_by": run.triggered_by,
+                "client_reference": run.client_reference,
+                "labels": json_text.parse(run.labels),
+                "version": run.version,
+            },
+            item=None,
+            item_index=0,
+        )
+        return await retries.RESOURCE.run(
+            lambda: self.context.in_halting_thread(
+                lambda halt: self.context.schemas.items(
+                    self._fan_out.items,
+                    scope,
+                    values,
+                    self.needs,
+                    most=self._fan_out.max_items,
+                    most_bytes=self._most_bytes,
+                    owner=self.key_id,
+                    halt=halt,
+                )
+            ),
+            f"Listing the items of step {self.step.step} of run {self.run_id}",
+        )
+
+    async def _left_to_execute(self) -> list[int]:
+        """Reuses the unchanged items of the ended run; returns the indexes of the others."""
+        ended, step = self.ended_run, self.step.step
+        total = range(self._journal.counts.total)
+        if ended is None:
+            return list(total)
+        found = await self.context.read(lambda tx: fan_out_sql.reusable_items(tx, self.run_id, step, ended))
+        stored: dict[int, list[OutputRow | SharedFileRow]] = {}
+        for file in await self.context.read(lambda tx: files_of_ended(tx, ended).get(step, [])):
+            stored.setdefault(int(file.path.split("/")[1]), []).append(file)
+        found = [row for row in found if row.files_count == len(stored.get(row.item_index, ()))]
+        reused: set[int] = set()
+        for first in range(0, len(found), ROWS_AT_ONCE):
+            reused |= await self._reuse(ended, found[first : first + ROWS_AT_ONCE], stored)
+        return [index for index in total if index not in reused]
+
+    async def _reuse(
+        self, ended: str, rows: Sequence[ReusableItemRow], stored: Mapping[int, Sequence[OutputRow | SharedFileRow]]
+    ) -> set[int]:
+        """Completes items with the values and copies of the files of an ended run; returns their indexes."""
+        reused: list[tuple[ReusableItemRow, list[StepFile]]] = []
+        try:
+            for row in rows:
+                files = stored.get(row.item_index, ())
+                try:
+                    reused.append((row, await self._copied(files) if files else []))
+                except (KeyError, EOFError):
+                    # A file was removed since the start: the item is executed.
+                    continue
+        except BaseException:
+            await self._journal.discard([copy for _, copies in reused for copy in copies])
+            raise
+        if reused:
+            self._reused_files = self._reused_files or any(copies for _, copies in reused)
+            await self._journal.record_reused(ended, reused)
+        return {row.item_index for row, _ in reused}
+
+    async def _copied(self, files: Sequence[OutputRow | SharedFileRow]) -> list[StepFile]:
+        context = self.context
+        return await retries.RESOURCE.run(
+            lambda: context.in_halting_thread(
+                lambda halt: copied_files(context, self.run_id, files, halt),
+                undo=lambda copies: discard(context.objects, copies),
+            ),
+            f"Copying the files of items of step {self.step.step} for run {self.run_id}",
+        )
+
+    async def _execute(self) -> StepFailure | None:
+        """Executes the items that are ready, and retries them; returns the failure of the step, if it failed."""
+        most = min(self._fan_out.max_parallel or self.parallel_steps, self.parallel_steps)
+        while True:
+            while self._ready and len(self._tasks) < most:
+                index = self._ready.popleft()
+                name = f"{self.run_id}/{self.step.step}/{index}"
+                self._tasks[asyncio.create_task(self._attempt_item(index), name=name)] = index
+            if not (self._tasks or self._backoffs):
+                return None
+            await asyncio.wait({*self._tasks, *self._backoffs}, return_when=asyncio.FIRST_COMPLETED)
+            for backoff in [backoff for backoff in self._backoffs if backoff.done()]:
+                self._ready.append(self._backoffs.pop(backoff))
+            ended = [task for task in self._tasks if task.done()]
+            if ended and (failure := await self._record(ended)) is not None:
+                return failure
+
+    async def _attempt_item(self, index: int) -> StepCompletion | StepFailure:
+        """Executes one attempt of an item, once the run and the key have room for it."""
+        async with self.capacity.item():
+            release = await self._take_slot() if self.step.kind == AGENT else _nothing
+            try:
+                step = self.step.step
+                text = await self.context.read(lambda tx: fan_out_sql.item(tx, self.run_id, step, index))
+                assert self._bounds is not None
+                item = StepItem(index, json_text.shared(text), self._bounds)
+                self._attempts[index] += 1
+                return await traced_step(self.work_of(item, self._attempts[index], release))
+            finally:
+                release()
+
+    async def _take_slot(self) -> Callable[[], None]:
+        """Waits for a slot; returns what releases it, once."""
+        slots = self.context.slots
+        memory_mb = slot_memory(slots, self.step)
+        slot = slots.request(self.key_id, memory_mb)
+        try:
+            await slot
+        except asyncio.CancelledError:
+            if slot.done() and not slot.cancelled():
+                slots.release(self.key_id, memory_mb)
+            raise
+        held = [True]
+
+        def release() -> None:
+            if held:
+                held.clear()
+                slots.release(self.key_id, memory_mb)
+
+        return release
+
+    async def _record(self, tasks: Sequence[asyncio.Task[StepCompletion | StepFailure]]) -> StepFailure | None:
+        """Records ended attempts, and takes up their outcomes; returns the failure of the step, if one fails it."""
+        ended, at = EndedAttempts(), self.context.clock()
+        failure: StepFailure | None = None
+        for task in tasks:
+            # One that raises ends the fan-out, and the others with their files.
+            task.result()
+        for task in tasks:
+            outcome = task.result()
+            index = self._tasks.pop(task)
+            attempt = self._attempts[index]
+            ended.redacted += outcome.redacted
+            if isinstance(outcome, StepCompletion):
+                if self._journal.fits(len(outcome.value.encode())):
+                    self._journal.complete(ended, index, attempt, outcome)
+                    continue
+                ended.unwanted += outcome.files
+                outcome = self._too_large(index)
+                failure = failure or outcome
+            seconds = None
+            if not outcome.final:
+                seconds = retries.wait_seconds(self.step.retry, attempt, outcome.unswept_type, outcome.retry_after)
+            if seconds is not None:
+                self._journal.retry(ended, index, attempt, outcome, at + round(seconds * 1000))
+                self._backoffs[asyncio.create_task(asyncio.sleep(seconds))] = index
+                continue
+            self._journal.fail(ended, index, attempt, outcome)
+            if not self._fan_out.collect:
+                failure = failure or StepFailure(outcome.type, f"Item {index}: {outcome.message}", final=True)
+            elif self._journal.value_bytes > self._most_bytes:
+                failure = failure or self._too_large(index)
+        await self._journal.record(ended)
+        return failure
+
+    def _too_large(self, index: int) -> StepFailure:
+        message = f"Item {index}: the values of all items are together larger than {self._most_bytes} bytes of JSON"
+        return StepFailure("InvalidResult", message, final=True)
+
+    async def _completion(self) -> FanOutCompletion:
+        """Puts the list together from the table, in the order of the items."""
+        values: list[str] = []
+        after = -1
+        while True:
+            rows = await self.context.in_thread(partial(self._values_after, after))
+            if not rows:
+                break
+            values += [row.value for row in rows]
+            after = rows[-1].item_index
+        step, warnings = self.step.step, []
+        if self._journal.skipped:
+            warnings.append(skipped_warning(step, self._journal.skipped, self.context.output_limits))
+        if self._reused_files:
+            # Only executed items left theirs on this disk; later steps get all of them from the objects.
+            folder = self.context.files_of_run(self.run_id) / step
+            await self.context.in_slow_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
+        return FanOutCompletion(f"[{','.join(values)}]", self._journal.files, self._journal.outputs, warnings)
+
+    def _values_after(self, after: int) -> list[fan_out_sql.ValueRow]:
+        return retries.DATABASE.run_blocking(
+            lambda: self.context.database.read(
+                lambda tx: fan_out_sql.values_after(tx, self.run_id, self.step.step, after, ROWS_AT_ONCE)
+            ),
+            f"Reading the values of step {self.step.step} of run {self.run_id}",
+        )
+
+    async def _swept(self, failure: StepFailure) -> StepFailure:
+        """Returns a failure whose message may quote values as people may see it."""
+        redaction = self.redaction
+        if redaction is None or (stage := redaction.message_stage) is None:
+            return failure
+        try:
+            message, counts = await self.context.in_halting_thread(lambda halt: redaction.value(failure.message, halt))
+        except RedactionError as error:
+            why = f"why the step has no items could not be swept for personal data: {error}"
+            return StepFailure("RedactionFailed", why, final=True)
+        return StepFailure(failure.type, str(message), final=True, redacted=[StageCounts(stage, counts)])
+
+    async def _end_items(self) -> None:
+        """Ends every item that executes or waits, and records how many progress events were dropped."""
+        for one in (*self._tasks, *self._backoffs):
+            one.cancel()
+        outcomes = await asyncio.gather(*self._tasks, *self._backoffs, return_exceptions=True)
+        self._tasks.clear()
+        self._backoffs.clear()
+        await self._journal.discard([file for one in outcomes if isinstance(one, StepCompletion) for file in one.files])
+        data = None if self._bounds is None else self._bounds.dropped_warning()
+        if data is None:
+            return
+        at, event = self.context.clock(), NewEvent("warning", self.step.step, {**data, "attempt": self.attempt})
+        try:
+            await self._journal.write(lambda tx: append_events(tx, self.segment_id, at, [event]))
+        except SegmentEndedError:
+            # The run was closed meanwhile, and takes no more events.
+            return
+        except Exception:  # noqa: BLE001 - the outcome of the step counts all the same
+            _LOG.exception("Dropped events of step %s of run %s could not be recorded", self.step.step, self.run_id)
+
+
+def _nothing() -> None:
+    """Releases nothing: the work of the item takes no slot."""

@@ -1,0 +1,80 @@
+"""The bounds of a step that the items of its fan-out share: events, files and directories, and printed text."""
+
+import os
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from backend.common import json_text
+from backend.isolation.sandbox.inside.channel import OVER_DIRECTORIES, OVER_FILES, EventBudget
+from backend.runtime.agents.base import EventData, event_budget
+from backend.runtime.agents.progress import dropped_warning
+from backend.settings import OutputLimits, StepDataLimits
+
+
+class ItemBounds:
+    """What the `total` items of one fan-out may report and leave together.
+
+    `of_one` are the limits of one attempt of one item: its value is one level deeper in the list, and the printed text
+    of a step is divided among its items.
+    """
+
+    def __init__(self, step_data: StepDataLimits, outputs: OutputLimits, total: int) -> None:
+        self.of_one = replace(
+            step_data, json_levels=step_data.json_levels - 1, log_bytes=step_data.log_bytes // max(1, total)
+        )
+        self._step_data = step_data
+        self._events = event_budget(step_data)
+        self._left = Counter({OVER_FILES: outputs.files, OVER_DIRECTORIES: outputs.directories})
+        self._lock = threading.Lock()
+
+    def admits(self, data: EventData) -> bool:
+        """Counts a progress event, and returns whether it is within the bounds of the step; on the loop."""
+        return self._events.admit(len(json_text.write(data).encode(errors="surrogatepass")))
+
+    def count_dropped(self, of_attempt: EventBudget) -> None:
+        """Counts the events that an attempt of an item dropped by itself; on the loop."""
+        for limit, count in of_attempt.dropped.items():
+            self._events.dropped[limit] += count
+        self._events.counted_to_the_end &= of_attempt.counted_to_the_end
+
+    def dropped_warning(self) -> EventData | None:
+        """Returns the data of the `warning` about the dropped events of all items; None where none was dropped."""
+        return dropped_warning(self._events, self._step_data)
+
+    def trim(self, folder: Path, shared: set[str]) -> Mapping[str, int]:
+        """Removes what an item left beyond the bounds of the step, by path; returns how many of each kind.
+
+        Paths of removed files leave `shared`, too. From any thread.
+        """
+        over: Counter[str] = Counter()
+        for place, directories, files in os.walk(folder):
+            directories.sort()
+            for name in self._beyond(OVER_DIRECTORIES, directories):
+                directories.remove(name)
+                over[OVER_DIRECTORIES] += 1
+                shutil.rmtree(Path(place) / name)
+            for name in self._beyond(OVER_FILES, sorted(files)):
+                over[OVER_FILES] += 1
+                (Path(place) / name).unlink()
+        shared.difference_update([path for path in shared if not (folder / path).exists()])
+        return over
+
+    def _beyond(self, kind: str, names: list[str]) -> list[str]:
+        with self._lock:
+            kept = min(self._left[kind], len(names))
+            self._left[kind] -= kept
+        return names[kept:]
+
+
+@dataclass(frozen=True, slots=True)
+class StepItem:
+    """An item of a fan-out: its place in the list, from 0, and its value, a large one as `JsonText`."""
+
+    index: int
+    value: Any
+    bounds: ItemBounds

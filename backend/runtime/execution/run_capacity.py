@@ -1,0 +1,67 @@
+"""The bound on the steps and items of one run that execute at the same time (`settings.parallel_steps`)."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class RunCapacity:
+    """At most `most` steps and items at once; a step that waits goes before all items. On the engine's loop only."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._steps = 0
+        self._steps_waiting = 0
+        self._items = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._freed: asyncio.Future[None] | None = None
+
+    def admit_steps(self, executing: int, wanted: int) -> int:
+        """Returns how many of the wanted steps may begin beside those that execute; the others wait."""
+        admitted = max(0, min(wanted, self._most - executing - self._items))
+        self._steps, self._steps_waiting = executing + admitted, wanted - admitted
+        if self._freed is not None and self._freed.done():
+            self._freed = None
+        self._grant()
+        return admitted
+
+    @property
+    def freed(self) -> asyncio.Future[None]:
+        """A future that is done once an item has ended in whose place a step may begin, since steps were admitted."""
+        if self._freed is None:
+            self._freed = asyncio.get_running_loop().create_future()
+        return self._freed
+
+    @asynccontextmanager
+    async def item(self) -> AsyncIterator[None]:
+        """Waits until an item may execute, which it does within the context."""
+        await self._admission()
+        try:
+            yield
+        finally:
+            self._leave()
+
+    async def _admission(self) -> None:
+        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(admitted)
+        self._grant()
+        try:
+            await admitted
+        except asyncio.CancelledError:
+            if admitted.done() and not admitted.cancelled():
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        self._items -= 1
+        if self._steps_waiting and not self.freed.done():
+            self.freed.set_result(None)
+        self._grant()
+
+    def _grant(self) -> None:
+        while self._waiting and not self._steps_waiting and self._steps + self._items < self._most:
+            admitted = self._waiting.popleft()
+            if not admitted.done():
+                self._items += 1
+                admitted.set_result(None)
