@@ -118,6 +118,41 @@ def test_values_are_in_the_order_of_the_items_and_files_below_their_index(world:
     assert world.dump("step_items") == []
 
 
+def test_a_large_item_arrives_as_it_was(world: RuntimeWorld) -> None:
+    code = "def run(context):\n  return [len(context.item['text']), context.item['index'] == context.item_index]"
+    world.apply(json.dumps({"kind": "Agent", "name": "measurer", "type": "python", "code": code}))
+    listed = "def run(context): return [{'index': n, 'text': 'é' * 100_000} for n in range(3)]"
+    world.apply(json.dumps({"kind": "Agent", "name": "large-lister", "type": "python", "code": listed}))
+    steps = [agent_step("list", "large-lister"), agent_step("page", "measurer", "list", for_each="needs.list")]
+    run_id = world.run("Large items", steps, workflow={"result": {"step": "page"}})
+    assert json.loads(world.until_ended(run_id).result) == [[100_000, True]] * 3
+
+
+def test_a_step_without_a_list_has_no_item(world: RuntimeWorld) -> None:
+    code = "def run(context): return [context.item, context.item_index]"
+    world.apply(json.dumps({"kind": "Agent", "name": "itemless", "type": "python", "code": code}))
+    run_id = world.run("No item", [agent_step("main", "itemless")], workflow={"result": {"step": "main"}})
+    assert json.loads(world.until_ended(run_id).result) == [None, None]
+    assert not world.steps(run_id)["main"].HasField("items")
+
+
+def test_the_list_sees_parameters_and_the_run(world: RuntimeWorld) -> None:
+    world.apply(AGENTS)
+    code = "def run(context): return context.item"
+    world.apply(json.dumps({"kind": "Agent", "name": "same", "type": "python", "code": code}))
+    source = "parameters.words.map(word, word + '-' + run.labels.team + '-' + run.client_reference)"
+    words = [{"name": "words", "type": "json", "default": ["a", "b"]}]
+    fields = {"parameters": words, "result": {"step": "page"}}
+    run_id = world.run(
+        "Seen",
+        [agent_step("page", "same", for_each=source)],
+        workflow=fields,
+        labels={"team": "t"},
+        client_reference="r",
+    )
+    assert json.loads(world.until_ended(run_id).result) == ["a-t-r", "b-t-r"]
+
+
 def test_an_empty_list_completes_at_once(world: RuntimeWorld) -> None:
     run_id = run(world, "Empty", items="0")
     row = world.until_ended(run_id)
