@@ -56,7 +56,7 @@ def result_row_key(run_id: str) -> str:
 
 
 def step_log_key(run_id: str, step: str, attempt: int) -> str:
-    """Returns the key of the log of an attempt; `step` is a handle: lowercase letters, digits and dashes."""
+    """Returns the key of the log of an attempt; `step` is a handle, or `<handle>/<index>` of an item of a fan-out."""
     return object_key(run_id, f"logs/{step}-{attempt}")
 
 

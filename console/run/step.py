@@ -38,6 +38,7 @@ _BY_TYPE: Final[Mapping[str, str]] = {
     "ModelOutputTooLong": "The answer was cut off: raise `max_tokens` of the agent.",
     "ModelNotConfigured": "Give the deployment a key for this provider, or install its library.",
     "SecretUnavailable": "Set the secret that the message names in the settings, or correct its name in the agent.",
+    "InvalidItems": "Correct `for_each` of the step, raise its `max_items`, or make the list shorter.",
     "InvalidAnswer": "The answer of the model does not fit `output_schema`: see the step's log, and adjust the prompt.",
     "OutputsNotStored": "The object store did not take the files of the step. Check it, then run it again.",
     "RedactionFailed": "Personal data could not be swept, so nothing was kept. Check the model of the PII policy.",

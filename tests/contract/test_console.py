@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.conftest import NewDatabase
+from tests.contract.test_fan_out import WORKFLOW as FAN_OUT
 from tests.support.browsing import Browser
 from tests.support.part import Part
 from tests.support.planted import plant
@@ -192,6 +193,19 @@ def test_a_console_without_a_backend_says_so(tmp_path: Path) -> None:
         browser.cookies["session"] = "x" * 43
         assert browser.get("/password").status == 502
         assert browser.get("/healthz").status == 200
+
+
+def test_the_page_of_a_run_shows_items_and_leads_to_their_logs(console: Service, ann: Browser) -> None:
+    (workflow_id,) = console.admin.apply(FAN_OUT).values()
+    caller = console.caller(console.admin.create_key())
+    run_id = caller.finished(workflow_id)["run_id"]
+    page = ann.get(f"/runs/{run_id}?step=half")
+    assert "2 of 3 items, 1 failed" in page.words
+    assert "Item 1 of half failed at attempt 1: ValueError: odd" in page.words
+    address = f"/runs/{run_id}/logs/half%2F2"
+    assert f'href="{address}"' in page.text
+    log = ann.get(address)
+    assert (log.status, "half of 6" in log.words) == (200, True)
 
 
 @pytest.mark.parametrize("page", ["new", "edit"])

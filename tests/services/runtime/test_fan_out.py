@@ -1,14 +1,20 @@
 """A fan-out executes its step once for each item of a list, each by itself, and gives the list of their values."""
 
 import json
+import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
+from backend.common.retry import Backoff
+from backend.runtime.execution import fan_out_sql, retries
 from backend.settings import OutputLimits, StepDataLimits
+from backend.storage.database import DatabaseUnavailableError
+from backend.storage.object_keys import run_prefix
 from tests.services.calls import RefusedError
-from tests.services.runtime.conftest import SLEEP_SECONDS, RuntimeWorld, agent_step
+from tests.services.runtime.conftest import SLEEP_SECONDS, RuntimeWorld, agent_step, gate
 from tests.services.runtime.test_ending_early import sleepers
 from tests.services.runtime.test_logs import Reader
 from tests.support.poll import until
@@ -116,6 +122,41 @@ def test_values_are_in_the_order_of_the_items_and_files_below_their_index(world:
     assert sorted(event["item_index"] for event in completed) == list(range(5))
     assert {(event["attempt"], event["outputs"]) for event in completed} == {(1, 1)}
     assert world.dump("step_items") == []
+
+
+def test_a_large_item_arrives_as_it_was(world: RuntimeWorld) -> None:
+    code = "def run(context):\n  return [len(context.item['text']), context.item['index'] == context.item_index]"
+    world.apply(json.dumps({"kind": "Agent", "name": "measurer", "type": "python", "code": code}))
+    listed = "def run(context): return [{'index': n, 'text': 'é' * 100_000} for n in range(3)]"
+    world.apply(json.dumps({"kind": "Agent", "name": "large-lister", "type": "python", "code": listed}))
+    steps = [agent_step("list", "large-lister"), agent_step("page", "measurer", "list", for_each="needs.list")]
+    run_id = world.run("Large items", steps, workflow={"result": {"step": "page"}})
+    assert json.loads(world.until_ended(run_id).result) == [[100_000, True]] * 3
+
+
+def test_a_step_without_a_list_has_no_item(world: RuntimeWorld) -> None:
+    code = "def run(context): return [context.item, context.item_index]"
+    world.apply(json.dumps({"kind": "Agent", "name": "itemless", "type": "python", "code": code}))
+    run_id = world.run("No item", [agent_step("main", "itemless")], workflow={"result": {"step": "main"}})
+    assert json.loads(world.until_ended(run_id).result) == [None, None]
+    assert not world.steps(run_id)["main"].HasField("items")
+
+
+def test_the_list_sees_parameters_and_the_run(world: RuntimeWorld) -> None:
+    world.apply(AGENTS)
+    code = "def run(context): return context.item"
+    world.apply(json.dumps({"kind": "Agent", "name": "same", "type": "python", "code": code}))
+    source = "parameters.words.map(word, word + '-' + run.labels.team + '-' + run.client_reference)"
+    words = [{"name": "words", "type": "json", "default": ["a", "b"]}]
+    fields = {"parameters": words, "result": {"step": "page"}}
+    run_id = world.run(
+        "Seen",
+        [agent_step("page", "same", for_each=source)],
+        workflow=fields,
+        labels={"team": "t"},
+        client_reference="r",
+    )
+    assert json.loads(world.until_ended(run_id).result) == ["a-t-r", "b-t-r"]
 
 
 def test_an_empty_list_completes_at_once(world: RuntimeWorld) -> None:
@@ -313,6 +354,56 @@ def run(context):
     run_id = world.run("Ends", [agent_step("page", "first-fails", for_each="[1, 2, 0, 3, 4]", max_parallel=3)])
     assert world.until_ended(run_id).error_message == "Step 'page' failed: Item 2: ValueError: no luck"
     assert (sleepers() <= before, items_of(world, run_id)) == (True, (5, 0, 1))
+
+
+def test_files_of_items_are_there_again_after_an_approval(world: RuntimeWorld) -> None:
+    world.apply(AGENTS)
+    steps = [*fan_out("square")[:2], gate("look", "page"), agent_step("last", "reader", "page", "look")]
+    run_id = world.run("Parked", steps, workflow={"result": {"step": "last"}}, input_text="2")
+    world.until_status(run_id, "waiting_for_approval")
+    world.decide(world.approvals(run_id)["look"], True)
+    row = world.until_ended(run_id)
+    assert sorted(json.loads(row.result)["files"]) == [
+        f"page/{index}/{name}" for index in range(2) for name in ("kept.txt", "square.txt")
+    ]
+    assert row.outputs_count == 3
+
+
+@pytest.fixture
+def unavailable(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> list[int]:
+    """How often the database will refuse the ends of items."""
+    caplog.set_level(logging.CRITICAL)
+    left = [0]
+    write = fan_out_sql.end_items
+
+    def refuse(*arguments: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise DatabaseUnavailableError("the database is away")
+        write(*arguments)
+
+    monkeypatch.setattr(fan_out_sql, "end_items", refuse)
+    monkeypatch.setattr(retries, "DATABASE", replace(retries.DATABASE, attempts=4, backoff=Backoff(0.0, 0.0)))
+    return left
+
+
+def test_items_are_recorded_once_the_database_is_back(world: RuntimeWorld, unavailable: list[int]) -> None:
+    unavailable[0] = 3
+    run_id = run(world, "Waits", items="3")
+    assert world.until_ended(run_id).status == "completed"
+    assert (unavailable, items_of(world, run_id)) == ([0], (3, 3, 0))
+    assert len(events_of(world, run_id, "step.item_completed")) == 3
+
+
+def test_items_that_cannot_be_recorded_fail_the_step_and_leave_no_object(
+    world: RuntimeWorld, unavailable: list[int]
+) -> None:
+    unavailable[0] = 1_000
+    run_id = run(world, "Loses", items="3")
+    assert world.until_ended(run_id).status == "failed"
+    assert world.steps(run_id)["page"].error.message == "the runtime could not carry out the step"
+    folder = world.stored_below(run_prefix(run_id))
+    until(lambda: not [path for path in folder.rglob("*") if path.is_file()], "the removal of the objects")
 
 
 def test_the_slots_of_a_fan_out_starve_no_other_key(idle_world: RuntimeWorld) -> None:
