@@ -1,8 +1,9 @@
 """Evaluates the expressions of a run's steps: conditions, lists of fan-outs, and parameters of children."""
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from backend.common import json_text
 from backend.common.clock import to_text
@@ -16,6 +17,8 @@ from backend.runtime.execution.steps import StepFailure
 from backend.services.runs.redaction_manifest_sql import StageCounts
 from backend.services.workflows.resolved_workflow import ResolvedStep, ResolvedWorkflow
 from backend.storage.database import Tx
+
+T = TypeVar("T")
 
 LONGEST_SUMMARY: Final = 2_000
 """Most characters of an approval's summary that people see."""
@@ -47,25 +50,53 @@ class Expressions:
 
         `item` and `item_index` are those of an item of its fan-out.
         """
+        try:
+            return await self._evaluated(
+                step,
+                lambda scope, values, needs, halt: self._context.schemas.evaluate(
+                    expressions, scope, values, needs, owner=self._claimed.key_id, halt=halt
+                ),
+                item,
+                item_index,
+            )
+        except ExpressionError as error:
+            return StepFailure(EXPRESSION_ERROR, str(error), final=True)
+        except OSError:
+            return StepFailure("InternalError", "an expression of the step could not be evaluated", final=True)
+
+    async def items(self, step: ResolvedStep, most_bytes: int) -> list[str]:
+        """Returns the items of a fan-out as JSON texts.
+
+        Raises:
+            ExpressionError: its expression gave no list, or more items or bytes than allowed.
+            OSError: the expression could not be evaluated.
+        """
+        assert step.fan_out is not None
+        source, most = step.fan_out.items, step.fan_out.max_items
+        return await self._evaluated(
+            step,
+            lambda scope, values, needs, halt: self._context.schemas.items(
+                source, scope, values, needs, most=most, most_bytes=most_bytes, owner=self._claimed.key_id, halt=halt
+            ),
+        )
+
+    async def _evaluated(
+        self,
+        step: ResolvedStep,
+        work: Callable[[Scope, Values, Mapping[str, str], threading.Event], T],
+        item: JsonValue = None,
+        item_index: int | None = None,
+    ) -> T:
         context, claimed = self._context, self._claimed
         if self._run is None:
             self._run = await context.read(partial(_run_values, run_id=claimed.run_id))
         values = Values(parameters=self._parameters, needs={}, run=self._run, item=item, item_index=item_index or 0)
         scope = scope_of(claimed.terms, step, item=item_index is not None)
         needs = claimed.step_states.value_texts(step.step)
-        try:
-            return await retries.RESOURCE.run(
-                lambda: context.in_halting_thread(
-                    lambda halt: context.schemas.evaluate(
-                        expressions, scope, values, needs, owner=claimed.key_id, halt=halt
-                    )
-                ),
-                f"Evaluating an expression of step {step.step} of run {claimed.run_id}",
-            )
-        except ExpressionError as error:
-            return StepFailure(EXPRESSION_ERROR, str(error), final=True)
-        except OSError:
-            return StepFailure("InternalError", "an expression of the step could not be evaluated", final=True)
+        return await retries.RESOURCE.run(
+            lambda: context.in_halting_thread(lambda halt: work(scope, values, needs, halt)),
+            f"Evaluating an expression of step {step.step} of run {claimed.run_id}",
+        )
 
     async def condition(self, step: ResolvedStep) -> bool | StepFailure:
         """Returns whether the condition of a step is true, or the failure of the step where it gave no value."""

@@ -7,16 +7,14 @@ import asyncio
 import logging
 import shutil
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from backend.common import json_text
-from backend.common.clock import to_text
-from backend.common.json_text import JsonValue
 from backend.resources.redaction.confined_redactor import RedactionError
-from backend.resources.schemas.expression_scope import ExpressionError, Scope, Values
+from backend.resources.schemas.expression_scope import ExpressionError
 from backend.runtime.execution import fan_out_sql, retries
 from backend.runtime.execution.claim import slot_memory
 from backend.runtime.execution.fan_out_sql import ItemCounts, ReusableItemRow
@@ -30,7 +28,6 @@ from backend.runtime.execution.traced_work import traced_step
 from backend.runtime.promotion import discard, skipped_warning
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.outputs.sql import StepFile
-from backend.services.runs import sql as runs_sql
 from backend.services.runs.change_records import NewEvent
 from backend.services.runs.lifecycle import SegmentEndedError, append_events
 from backend.services.runs.redaction_manifest_sql import StageCounts
@@ -61,9 +58,9 @@ class FanOutCompletion:
 class FanOutWork:
     """The fan-out of one step.
 
-    `needs` are the values of the steps that it needs, as JSON texts. `work_of` makes the work of an item, which takes
-    a slot where an agent does it. `on_counts` is told how many items have ended. `ended_run` is the run whose completed
-    items are reused where they are unchanged.
+    `list_items` returns the items as JSON texts, of at most so many bytes together. `work_of` makes the work of an
+    item, which takes a slot where an agent does it. `on_counts` gets the numbers of items that have ended. `ended_run`
+    is the run whose completed items are reused where they are unchanged.
     """
 
     context: SegmentContext
@@ -72,9 +69,7 @@ class FanOutWork:
     segment_id: str
     step: ResolvedStep
     attempt: int
-    parameters: Mapping[str, JsonValue]
-    declared: Sequence[Mapping[str, JsonValue]]
-    needs: Mapping[str, str]
+    list_items: Callable[[int], Awaitable[list[str]]]
     redaction: RunRedaction | None
     capacity: RunCapacity
     parallel_steps: int
@@ -112,7 +107,7 @@ class FanOutWork:
 
     async def _run(self) -> FanOutCompletion | StepFailure:
         try:
-            items = await self._items()
+            items = await self.list_items(self._most_bytes)
         except ExpressionError as error:
             return await self._swept(StepFailure(INVALID_ITEMS, str(error), final=True))
         self._bounds = ItemBounds(self.context.step_data, self.context.output_limits, len(items))
@@ -134,46 +129,6 @@ class FanOutWork:
     @property
     def _most_bytes(self) -> int:
         return self.context.step_data.result_bytes
-
-    async def _items(self) -> list[str]:
-        """Returns the items as JSON texts; raises ExpressionError."""
-        run = await self.context.read(lambda tx: runs_sql.run(tx, self.run_id, None))
-        assert run is not None
-        scope = Scope(
-            parameters={str(one["name"]): str(one["type"]) for one in self.declared},
-            nullable=[],
-            needs=list(self.step.needs),
-            item=False,
-        )
-        values = Values(
-            parameters=self.parameters,
-            needs={},
-            run={
-                "run_id": run.run_id,
-                "created_at": to_text(run.created_at),
-                "triggered_by": run.triggered_by,
-                "client_reference": run.client_reference,
-                "labels": json_text.parse(run.labels),
-                "version": run.version,
-            },
-            item=None,
-            item_index=0,
-        )
-        return await retries.RESOURCE.run(
-            lambda: self.context.in_halting_thread(
-                lambda halt: self.context.schemas.items(
-                    self._fan_out.items,
-                    scope,
-                    values,
-                    self.needs,
-                    most=self._fan_out.max_items,
-                    most_bytes=self._most_bytes,
-                    owner=self.key_id,
-                    halt=halt,
-                )
-            ),
-            f"Listing the items of step {self.step.step} of run {self.run_id}",
-        )
 
     async def _left_to_execute(self) -> list[int]:
         """Reuses the unchanged items of the ended run; returns the indexes of the others."""

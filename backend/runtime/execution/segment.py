@@ -330,6 +330,7 @@ class _SegmentRun:
     def _fan_out_work(self, step: str) -> FanOutWork:
         claimed, states = self._claimed, self._step_states
         of_step = self._step_work(step)
+        assert self._expressions is not None
 
         def work_of(item: StepItem, attempt: int, on_executed: Callable[[], None]) -> StepWork:
             return replace(of_step, item=item, attempt=attempt, on_executed=on_executed)
@@ -341,9 +342,7 @@ class _SegmentRun:
             segment_id=self._segment_id,
             step=states.terms(step),
             attempt=states.attempt(step),
-            parameters=of_step.parameters,
-            declared=claimed.terms.parameters,
-            needs=states.value_texts(step),
+            list_items=partial(self._expressions.items, states.terms(step)),
             redaction=claimed.redaction,
             capacity=self._capacity,
             parallel_steps=claimed.terms.parallel_steps,

@@ -29,7 +29,9 @@ _BIND = Command(
 def bind(world: World, approval_id: str, **terms: Any) -> None:
     """Gives a pending approval an end, counted from now."""
     whole = {"deadline_hours": None, "on_deadline": "reject", "remind_hours": None, "approvers": None}
-    columns = deadlines.end_columns(ApprovalTerms(**{**whole, "form_schema": None, **terms}), world.clock())
+    columns = deadlines.end_columns(
+        ApprovalTerms(**{**whole, "form_schema": None, "summary": None, **terms}), world.clock()
+    )
 
     def work(tx: Tx) -> None:
         tx.run(_BIND, of_approval_id=approval_id, **{f"new_{name}": columns[name] for name in _COLUMNS})
