@@ -13,6 +13,7 @@ from typing import Any
 from backend.common.states import RunStatus
 from backend.resources.schemas.validator import ValidatorUnavailableError
 from backend.runtime.execution import dag, retries, sql
+from backend.runtime.execution.child_run import ChildRun
 from backend.runtime.execution.claim import ClaimedSegment, claim_segment, slot_memory
 from backend.runtime.execution.closing import publish, store_result
 from backend.runtime.execution.preparation import StepInputs, inputs_folder, prepare, remove_folder
@@ -181,8 +182,22 @@ class _SegmentRun:
             self._holding.remove(step)
             self._context.slots.release(self._claimed.key_id, self._memory(step))
 
-    def _step_work(self, step: str) -> StepWork:
+    def _step_work(self, step: str) -> StepWork | ChildRun:
         claimed = self._claimed
+        if self._step_states.terms(step).child is not None:
+            return ChildRun(
+                context=self._context,
+                run_id=claimed.run_id,
+                workflow_id=claimed.workflow_id,
+                key_id=claimed.key_id,
+                segment_id=self._segment_id,
+                step=self._step_states.terms(step),
+                attempt=self._step_states.attempt(step),
+                declared=claimed.terms.parameters,
+                parameters=self._step_inputs.parameters,
+                needs=self._step_states.needs_as_text(step),
+                redaction=claimed.redaction,
+            )
         return StepWork(
             context=self._context,
             run_id=claimed.run_id,

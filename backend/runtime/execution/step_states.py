@@ -107,6 +107,10 @@ class StepStates:
         """Returns the return values of the steps that a step needs."""
         return {need: json_text.shared(self._rows[need]["value"] or "null") for need in self._steps[step].needs}
 
+    def needs_as_text(self, step: str) -> dict[str, str]:
+        """Returns the values of the steps that a step needs as JSON text, `null` for one that has none."""
+        return {need: self._rows[need]["value"] or "null" for need in self._steps[step].needs}
+
     def attempt(self, step: str) -> int:
         """Returns how often a step has begun."""
         return int(self._rows[step]["attempt"])

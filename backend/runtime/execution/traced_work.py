@@ -4,6 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from backend.runtime.execution.child_run import ChildRun
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.steps import StepCompletion, StepFailure, StepWork
 from backend.services import run_traces_sql
@@ -46,13 +47,13 @@ async def traced_segment(
         await work()
 
 
-def traced_step(work: StepWork) -> Coroutine[Any, Any, StepCompletion | StepFailure]:
+def traced_step(work: StepWork | ChildRun) -> Coroutine[Any, Any, StepCompletion | StepFailure]:
     """Returns the work of one attempt of a step, in a span."""
     recording = tracing.active()
     return work.run() if recording is None else _traced_step(work, recording)
 
 
-async def _traced_step(work: StepWork, recording: "Tracing") -> StepCompletion | StepFailure:
+async def _traced_step(work: StepWork | ChildRun, recording: "Tracing") -> StepCompletion | StepFailure:
     agent = work.step.agent
     attributes: dict[str, str | int] = {
         "workflow_api.run_id": work.run_id,

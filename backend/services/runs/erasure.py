@@ -10,10 +10,11 @@ from backend.common import json_text, metrics
 from backend.common.clock import DAY_MS, Clock, to_text
 from backend.common.errors import ApiError
 from backend.common.principal import Principal
+from backend.common.states import RunStatus
 from backend.services.audit import sql as audit
 from backend.services.dependencies import Services
 from backend.services.deployment import sql as deployment_sql
-from backend.services.runs import erase_sql, redaction_manifest
+from backend.services.runs import erase_sql, lifecycle, lifecycle_sql, redaction_manifest
 from backend.services.runs.change_records import ERASED, log_change
 from backend.services.runs.reads import find_run, require_finished
 from backend.services.runs.runtime_port import Runtime
@@ -61,8 +62,13 @@ def erase(
 ) -> None:
     """Clears a finished run that was not erased before, a row of `erase_sql.finished_before`, and audits that.
 
-    Each warning keeps its place without its text, so that `completed_with_warnings` stays as it was.
+    Its children are erased first; one whose cancellation has not taken effect yet is closed. Each warning keeps its place without its text, so that `completed_with_warnings` stays as it was.
     """
+    # What still executes one has its objects removed again once it learns that the run was closed.
+    for unfinished in lifecycle_sql.children_in_flight(tx, run.run_id):
+        lifecycle.close_run(tx, unfinished.run_id, RunStatus.CANCELLED, at)
+    for child in erase_sql.children(tx, run.run_id):
+        erase(tx, runtime, child, at=at, actor=actor, details={**details, "parent_run_id": run.run_id})
     warnings = json_text.write([_ERASED_WARNING] * len(json_text.parse(run.warnings)))
     manifest = run.pii_redaction
     if manifest is not None:

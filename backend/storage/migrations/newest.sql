@@ -118,7 +118,7 @@ CREATE TABLE runs (
 	data_purged_at BIGINT, 
 	pii_policy TEXT NOT NULL, 
 	pii_redaction TEXT, 
-	redaction_state TEXT NOT NULL, resumed_from TEXT, resumed_by TEXT, 
+	redaction_state TEXT NOT NULL, resumed_from TEXT, resumed_by TEXT, parent_run_id TEXT, parent_step TEXT, parent_item INTEGER, depth INTEGER DEFAULT '0' NOT NULL, 
 	CONSTRAINT pk_runs PRIMARY KEY (run_id)
 );
 CREATE INDEX ix_runs_newest ON runs (created_at, run_id);
@@ -580,4 +580,6 @@ CREATE TABLE shared_files (
 	CONSTRAINT fk_shared_files_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_shared_files_run_id ON shared_files (run_id);
-INSERT INTO alembic_version (version_num) VALUES ('0029');
+CREATE INDEX ix_runs_children ON runs (parent_run_id, created_at, run_id) WHERE parent_run_id IS NOT NULL;
+CREATE INDEX ix_runs_children_in_flight ON runs (key_id) WHERE parent_run_id IS NOT NULL AND (status = 'queued' OR status = 'running' OR status = 'waiting_for_approval');
+INSERT INTO alembic_version (version_num) VALUES ('0034');
