@@ -182,7 +182,10 @@ class DbosWorker:
         for workflow_id in taken:
             # One each, since DBOS may wait long for the database before it starts one.
             threading.Thread(
-                target=self._start_workflow, args=(workflow_id, found[workflow_id].segment_id), name="segment", daemon=True
+                target=self._start_workflow,
+                args=(workflow_id, found[workflow_id].segment_id),
+                name="segment",
+                daemon=True,
             ).start()
         self._left = len(taken) < len(untried)
 

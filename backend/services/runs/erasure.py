@@ -62,7 +62,8 @@ def erase(
 ) -> None:
     """Clears a finished run that was not erased before, a row of `erase_sql.finished_before`, and audits that.
 
-    Its children are erased first; one whose cancellation has not taken effect yet is closed. Each warning keeps its place without its text, so that `completed_with_warnings` stays as it was.
+    Its children are erased first; one whose cancellation has not taken effect yet is closed. Each warning keeps its
+    place without its text, so that `completed_with_warnings` stays as it was.
     """
     # What still executes one has its objects removed again once it learns that the run was closed.
     for unfinished in lifecycle_sql.children_in_flight(tx, run.run_id):

@@ -193,7 +193,9 @@ def _newest(equal: frozenset[str], statuses: tuple[str, ...] = (), usual: bool =
         columns = (*sorted(equal), *_ORDER)
         found = tuple_(*_columns(columns))
         within = [found < _position("upper", sorted(equal)), found >= _position("lower", sorted(equal))]
-        return Query(RunSummaryRow, _newest_first(select_row(RunSummaryRow, runs).where(*within, NO_CHILD), columns).limit(limit))
+        return Query(
+            RunSummaryRow, _newest_first(select_row(RunSummaryRow, runs).where(*within, NO_CHILD), columns).limit(limit)
+        )
     ranges = [_range(equal, status).limit(limit) for status in statuses]
     return Query(
         RunSummaryRow, ranges[0] if len(ranges) == 1 else union_all(*(select(each.subquery()) for each in ranges))

@@ -209,7 +209,9 @@ def _time(milliseconds: int | None) -> Timestamp | None:
     return None if milliseconds is None else to_timestamp(milliseconds)
 
 
-def _set_times(message: runs_pb2.RunSummary | runs_pb2.Step, row: RunRow | RunSummaryRow | ChildRunRow | StepRow) -> None:
+def _set_times(
+    message: runs_pb2.RunSummary | runs_pb2.Step, row: RunRow | RunSummaryRow | ChildRunRow | StepRow
+) -> None:
     if row.started_at is not None:
         set_milliseconds(message.started_at, row.started_at)
     if row.finished_at is not None:

@@ -214,7 +214,7 @@ class RunListsServicer(run_lists_pb2_grpc.RunListsServiceServicer):
         self, request: run_lists_pb2.ListChildRunsRequest, context: grpc.ServicerContext
     ) -> run_lists_pb2.ListChildRunsResponse:
         """Returns the runs that steps of a run started."""
-        return child_runs(self._services, request)
+        return child_runs(self._services, request, principal_of(context).workflow_ids)
 
     def GetRunDays(
         self, request: run_lists_pb2.GetRunDaysRequest, context: grpc.ServicerContext

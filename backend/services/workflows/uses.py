@@ -10,7 +10,14 @@ from backend.resources.environments import sql as environments
 from backend.resources.environments.lock import lock_digest
 from backend.services.workflows import definitions_sql, resources_sql, versions_sql
 from backend.services.workflows.definitions_sql import UseRow
-from backend.services.workflows.rules import Definition, Resource, ResourceKey, all_steps, child_workflows, referred_resources
+from backend.services.workflows.rules import (
+    Definition,
+    Resource,
+    ResourceKey,
+    all_steps,
+    child_workflows,
+    referred_resources,
+)
 from backend.services.workflows.versions_sql import Pin, PinnedRow, Pins
 from backend.storage.database import Tx
 

@@ -3,15 +3,20 @@
 import json
 from typing import Any
 
-import grpc
 import pytest
 from sqlalchemy import bindparam, update
 
+from backend.services.runs.erasure import RunDataRetention
+from backend.services.runs.figures import RunDays
+from backend.services.runs.servicer import RunListsServicer
+from backend.services.webhooks.servicer import WebhooksServicer
+from backend.settings import WebhookSettings
 from backend.storage.statements import Command
 from backend.storage.tables.runs import runs
+from tests.services.calls import Caller, RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate, manifest
 from tests.support.poll import until
-from workflow_api.v1 import keys_pb2, runs_pb2
+from workflow_api.v1 import keys_pb2, run_lists_pb2, runs_pb2, webhooks_pb2
 
 TOTAL = [{"name": "total", "type": "integer"}, {"name": "note", "type": "string"}]
 RESULT = {"step": "count"}
@@ -140,9 +145,10 @@ def test_workflows_nest_three_deep(world: RuntimeWorld) -> None:
 
 
 def test_a_workflow_that_nests_four_deep_is_not_ready(world: RuntimeWorld) -> None:
-    with pytest.raises(grpc.RpcError) as refused:
+    with pytest.raises(RefusedError) as refused:
         world.started(nested(world, 4))
-    assert "not ready" in refused.value.details()
+    (reason,) = refused.value.reasons
+    assert reason.endswith("Workflow 'Nested 0' of step 'down' would be started more than 3 deep.")
 
 
 def test_a_child_of_the_fourth_depth_is_refused(world: RuntimeWorld) -> None:
@@ -157,9 +163,11 @@ def test_a_child_of_the_fourth_depth_is_refused(world: RuntimeWorld) -> None:
         manifest("Nested 0", [gate("stop"), child_step("down", "Nested -1", "stop")]),
     )
     world.decide(world.approvals(run_id)["wait"], True)
-    row = world.until_ended(run_id)
-    assert row.status == "failed"
-    assert "deep" in row.error_message
+    until(lambda: world.count("runs", "depth = 3 AND status = 'waiting_for_approval'"), "the deepest run")
+    (deepest,) = world.dump("runs WHERE depth = 3")
+    world.decide(world.approvals(deepest.run_id)["stop"], True)
+    assert "a run may start workflows at most 3 deep" in world.until_ended(run_id).error_message
+    assert world.count("runs") == 4
 
 
 def test_a_run_has_a_hundred_children_at_most(world: RuntimeWorld) -> None:
@@ -167,8 +175,8 @@ def test_a_run_has_a_hundred_children_at_most(world: RuntimeWorld) -> None:
     steps = [gate("wait"), child_step("pay", "Invoice", "wait")]
     run_id = world.run("Parent", steps)
     world.until_status(run_id, "waiting_for_approval")
-    world.key = world.new_key(max_concurrent_runs=100)
-    others = [world.started("Gated") for _ in range(100)]
+    others_key = world.new_key(max_concurrent_runs=100)
+    others = [world.started("Gated", key=others_key) for _ in range(100)]
     adopt = Command(update(runs).where(runs.c.run_id == bindparam("of")).values(parent_run_id=run_id))
     world.services.database.write(lambda tx: tx.many(adopt, [{"of": other} for other in others]))
     world.decide(world.approvals(run_id)["wait"], True)
@@ -194,9 +202,9 @@ def test_children_are_in_no_list_and_take_no_slot_and_no_quota(world: RuntimeWor
     assert not world.get(run_id).HasField("parent_run_id")
     assert list(world.steps(child.run_id)) == ["count"]
     assert world.events(child.run_id).events
-    with pytest.raises(grpc.RpcError) as refused:
+    with pytest.raises(RefusedError) as refused:
         world.get(child.run_id, world.new_key())
-    assert refused.value.code() == grpc.StatusCode.NOT_FOUND
+    assert refused.value.reason == "run_not_found"
     world.cancel(run_id)
     world.until_ended(child.run_id)
     assert listed(status=[runs_pb2.RUN_STATUS_CANCELLED], workflow_id=workflow) == []
@@ -217,14 +225,24 @@ def test_a_cancelled_run_cancels_those_below_it(world: RuntimeWorld, deep: int) 
 
 
 def test_the_failure_of_another_step_cancels_a_child(world: RuntimeWorld) -> None:
+    apply_all(
+        world,
+        invoice(agent="sleeper"),
+        manifest("Fails", [agent_step("wait", "waiter"), agent_step("bad", "fail", "wait")]),
+    )
+    run_id = world.run("Parent", [child_step("pay", "Invoice"), child_step("bad", "Fails")])
+    row = world.until_ended(run_id)
+    assert (row.status, row.error_code) == ("failed", "node_failed")
+    until(lambda: not world.count("runs", "finished_at IS NULL"), "the end of the other child")
+    assert sorted(child.status for child in children(world, run_id)) == ["cancelled", "failed"]
+
+
+def test_a_child_that_is_cancelled_by_itself_fails_its_step(world: RuntimeWorld) -> None:
     apply_all(world, invoice(agent="sleeper"))
-    steps = [child_step("pay", "Invoice"), gate("wait"), agent_step("bad", "fail", "wait")]
-    run_id = world.run("Parent", steps)
+    run_id = world.run("Parent", [child_step("pay", "Invoice")])
     child = until_child(world, run_id)
-    world.decide(world.approvals(run_id)["wait"], False)
     world.cancel(child.run_id)
-    assert world.until_ended(child.run_id).status == "cancelled"
-    assert world.until_ended(run_id).status == "failed"
+    assert f"run {child.run_id} was cancelled" in world.until_ended(run_id).error_message
 
 
 def test_the_time_limit_of_a_run_ends_its_children(world: RuntimeWorld) -> None:
@@ -237,12 +255,14 @@ def test_the_time_limit_of_a_run_ends_its_children(world: RuntimeWorld) -> None:
 
 
 def test_a_child_that_waits_for_a_person_holds_its_parent(world: RuntimeWorld) -> None:
-    apply_all(world, manifest("Asks", [gate("review")], result={"step": "review"}))
+    apply_all(
+        world, manifest("Asks", [gate("review"), agent_step("after", "echo", "review")], result={"step": "after"})
+    )
     run_id = world.run("Parent", [child_step("ask", "Asks")], workflow={"result": {"step": "ask"}})
     child = until_child(world, run_id, "waiting_for_approval")
     assert world.status(run_id) == "running"
     world.decide(world.approvals(child.run_id)["review"], True)
-    assert json.loads(world.until_ended(run_id).result)["decision"] == "approved"
+    assert json.loads(world.until_ended(run_id).result)["needs"]["review"]["decision"] == "approved"
 
 
 def test_a_parked_child_is_cancelled_with_its_parent(world: RuntimeWorld) -> None:
@@ -261,7 +281,9 @@ def test_erasing_a_run_erases_its_children(world: RuntimeWorld) -> None:
     (child,) = children(world, run_id)
     world.erase(run_id)
     assert world.row(child.run_id).data_purged_at is not None
-    assert world.count("events", f"segment_id in (select segment_id from segments where run_id = '{child.run_id}')") == 0
+    assert (
+        world.count("events", f"segment_id in (select segment_id from segments where run_id = '{child.run_id}')") == 0
+    )
     until(lambda: not world.stored_below(f"runs/{child.run_id}").exists(), "the removal of the child's objects")
 
 
@@ -286,3 +308,96 @@ def test_runs_that_wait_for_children_keep_none_from_running(world: RuntimeWorld)
     world.local_runtime.start()
     run_ids = [world.started("Parent") for _ in range(20)]
     assert {world.until_ended(run_id).status for run_id in run_ids} == {"completed"}
+
+
+def test_retention_erases_children_with_their_parent(world: RuntimeWorld) -> None:
+    apply_all(world, invoice())
+    run_id = world.run("Parent", [child_step("pay", "Invoice"), gate("wait", "pay")])
+    world.until_status(run_id, "waiting_for_approval")
+    (child,) = children(world, run_id)
+    world.clock.advance(days=91)
+    rule = RunDataRetention(world.local_runtime)
+    world.services.database.write(lambda tx: rule.delete_batch(tx, world.clock()))
+    assert world.row(child.run_id).data_purged_at is None
+    world.cancel(run_id)
+    world.clock.advance(days=91)
+    world.services.database.write(lambda tx: rule.delete_batch(tx, world.clock()))
+    assert world.row(run_id).data_purged_at is not None
+    assert world.row(child.run_id).data_purged_at is not None
+
+
+def test_the_end_of_a_child_goes_to_no_webhook(world: RuntimeWorld) -> None:
+    hooks = Caller(
+        WebhooksServicer(world.services, WebhookSettings()), webhooks_pb2.DESCRIPTOR.services_by_name["WebhooksService"]
+    )
+    request = webhooks_pb2.CreateWebhookRequest(key_id=world.key, url="https://example.org/hook")
+    hooks("CreateWebhook", request)
+    apply_all(world, invoice())
+    run_id = world.run("Parent", [child_step("pay", "Invoice")])
+    world.until_ended(run_id)
+    world.erase(run_id)
+    assert {row.run_id for row in world.dump("webhook_deliveries")} == {run_id}
+
+
+def test_personal_data_in_the_result_of_a_child_is_swept_as_a_value_of_its_step(world: RuntimeWorld) -> None:
+    apply_all(world, invoice(parameters=[{"name": "note", "type": "string"}]))
+    policy = {"mode": "redact", "categories": ["EMAIL_ADDRESS"], "stages": ["steps"]}
+    steps = [
+        child_step("pay", "Invoice", parameters={"note": "to ada@example.com"}),
+        agent_step("after", "echo", "pay"),
+    ]
+    run_id = world.run("Parent", steps, workflow={"pii_policy": policy, "result": {"step": "after"}})
+    row = world.until_ended(run_id)
+    assert json.loads(row.result)["needs"]["pay"]["note"] == "to [EMAIL_ADDRESS]"
+    (child,) = children(world, run_id)
+    assert json.loads(child.result)["note"] == "to ada@example.com", "the child's own policy is off"
+
+
+def test_a_result_that_a_childs_policy_sweeps_is_waited_for(world: RuntimeWorld) -> None:
+    policy = {"mode": "redact", "categories": ["EMAIL_ADDRESS"], "stages": ["outputs"]}
+    apply_all(world, invoice(parameters=[{"name": "note", "type": "string"}], pii_policy=policy))
+    steps = [child_step("pay", "Invoice", parameters={"note": "to ada@example.com"})]
+    run_id = world.run("Parent", steps, workflow={"result": {"step": "pay"}})
+    assert json.loads(world.until_ended(run_id).result)["note"] == "to [EMAIL_ADDRESS]"
+
+
+def test_a_resumed_run_reuses_a_completed_child_and_starts_a_failed_one_anew(world: RuntimeWorld) -> None:
+    apply_all(world, invoice(), invoice("Other", agent="fail"))
+    steps = [child_step("pay", "Invoice"), child_step("more", "Other", "pay")]
+    ended = world.run("Parent", steps)
+    world.until_ended(ended)
+    first, failed = children(world, ended)
+
+    def resume(run_id: str, **fields: Any) -> Any:
+        request = runs_pb2.ResumeRunRequest(run_id=run_id, idempotency_key=f"again {run_id}", **fields)
+        return world.runs("ResumeRun", request)
+
+    apply_all(world, invoice("Other"))
+    resumed = resume(ended)
+    assert list(resumed.reused) == ["pay"]
+    run_id = resumed.run.summary.run_id
+    assert world.until_ended(run_id).status == "completed"
+    assert [child.parent_step for child in children(world, run_id)] == ["more"]
+    with pytest.raises(RefusedError) as refused:
+        resume(failed.run_id)
+    assert ended in refused.value.problems["run_id"]
+    apply_all(world, invoice(agent="writer"))
+    why = {step.step: step.why for step in resume(ended, dry_run=True).executed}
+    assert why["pay"] == "Workflow 'Invoice' has changed."
+    assert first.status == "completed"
+
+
+def test_people_find_children_under_their_parent(world: RuntimeWorld) -> None:
+    apply_all(world, invoice())
+    run_id = world.run("Parent", [child_step("pay", "Invoice")])
+    world.until_ended(run_id)
+    lists = Caller(
+        RunListsServicer(world.services, RunDays(world.services)),
+        run_lists_pb2.DESCRIPTOR.services_by_name["RunListsService"],
+    )
+    (child,) = lists("ListChildRuns", run_lists_pb2.ListChildRunsRequest(run_id=run_id)).items
+    assert (child.step, child.HasField("item_index"), child.run.status) == ("pay", False, runs_pb2.RUN_STATUS_COMPLETED)
+    for search in ("", child.run.run_id):
+        found = lists("ListFoundRuns", run_lists_pb2.ListFoundRunsRequest(search=search)).items
+        assert child.run.run_id not in {each.run.run_id for each in found}
+    assert world.get(child.run.run_id, None).parent_step == "pay"

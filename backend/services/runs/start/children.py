@@ -1,4 +1,4 @@
-"""Starts children: runs of steps that name a workflow. They take no slot and no quota of the key that they belong to."""
+"""Starts children: runs of steps that name a workflow. They take neither slots nor quota of their key."""
 
 from typing import Final, NamedTuple
 
@@ -74,7 +74,7 @@ class ChildStarter:
         """Records a child, and `child.started` of its parent, once; wakes launchers.
 
         Raises:
-            ChildRefusedError: the run is too deep, or its parent has too many; as `terms`; or its parameters do not fit.
+            ChildRefusedError: its parent is too deep, or has too many; as `terms`; or its parameters do not fit.
             SegmentEndedError: the parent's segment does not run any more.
         """
         if children_sql.exists(tx, child.run_id):
