@@ -245,8 +245,9 @@ _CLOSING_COLUMNS: Final = (
 # Read with the close, so that it costs runs of other keys no statement.
 _HAS_WEBHOOKS = and_(NO_CHILD, exists().where(webhooks.c.key_id == runs.c.key_id))
 _CHILDREN = runs.alias("children")
+# SQLite's RETURNING names no table, so that a column of the changed row could not be told from one of a child.
 _HAS_CHILDREN = exists().where(
-    _CHILDREN.c.parent_run_id == runs.c.run_id,
+    _CHILDREN.c.parent_run_id == _RUN,
     _CHILDREN.c.status.in_([literal_column(f"'{status}'") for status in RUN_IN_FLIGHT]),
 )
 _CHILDREN_IN_FLIGHT = Query(

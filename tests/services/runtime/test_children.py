@@ -401,3 +401,12 @@ def test_people_find_children_under_their_parent(world: RuntimeWorld) -> None:
         found = lists("ListFoundRuns", run_lists_pb2.ListFoundRunsRequest(search=search)).items
         assert child.run.run_id not in {each.run.run_id for each in found}
     assert world.get(child.run.run_id, None).parent_step == "pay"
+
+
+def test_a_run_that_another_process_closes_has_its_children_cancelled(world: RuntimeWorld) -> None:
+    apply_all(world, invoice(agent="sleeper"), manifest("Asks", [gate("review")]))
+    run_id = world.run("Parent", [child_step("pay", "Invoice"), child_step("ask", "Asks")])
+    until_child(world, run_id, "waiting_for_approval")
+    world.close(run_id, "failed", error_code="orphaned", error_message="The runtime was interrupted.")
+    until(lambda: not world.count("runs", "finished_at IS NULL"), "the end of the children")
+    assert {child.status for child in children(world, run_id)} == {"cancelled"}
