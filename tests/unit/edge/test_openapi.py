@@ -69,6 +69,8 @@ EVENT_DATA: dict[str, dict[str, Any]] = {
     "publish.completed": {"knowledge_graph": "contracts", "graph": "urn:run", "triples": 3},
     "warning": {"message": "late", "knowledge_graph": "contracts", "attempt": 1, "dropped": 3, "exact": True},
     "step.reused": {"run_id": "run_1", "outputs": 2},
+    "child.started": {"run_id": "run_2", "status": "queued", "item_index": None},
+    "child.ended": {"run_id": "run_2", "status": "completed", "item_index": 3},
 }
 WITHOUT_KEY = {"method_not_allowed", "invalid_request", "payload_too_large", "internal"}
 

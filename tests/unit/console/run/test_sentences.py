@@ -60,6 +60,12 @@ TYPES = {rules_of(field).tag for field in EventData.DESCRIPTOR.fields}
             "1,200 triples were published in facts, as urn:x.",
         ),
         ("step.reused", {"run_id": "run_1", "outputs": 1}, "count was reused from run_1."),
+        ("child.started", {"run_id": "run_2", "status": "queued", "item_index": 3}, "count, item 3, started run_2."),
+        (
+            "child.ended",
+            {"run_id": "run_2", "status": "failed", "item_index": None},
+            "run_2, which count started, is failed.",
+        ),
         ("warning", {"message": "late"}, "Warning of count: late"),
     ],
 )
