@@ -74,7 +74,7 @@ def test_each_event_is_a_sentence(kind: str, data: dict[str, Any], said: str) ->
 
 
 def test_every_type_of_the_contract_has_a_sentence_and_a_filter() -> None:
-    assert len(TYPES) == 21
+    assert len(TYPES) == 23
     assert {kind for _, kinds in KINDS.values() for kind in kinds} == TYPES
     assert not [kind for kind in TYPES if sentence(kind, "s", "[]") != kind]
 
