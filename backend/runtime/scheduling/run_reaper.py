@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from backend.common import metrics
 from backend.common.clock import Clock
-from backend.runtime.outcomes import LAUNCH_FAILED, ORPHANED, RunOutcome, reason_to_stop, time_limit
+from backend.runtime.outcomes import CANCEL, LAUNCH_FAILED, ORPHANED, RunOutcome, reason_to_stop, time_limit
 from backend.runtime.scheduling import sql
 from backend.runtime.scheduling.dispatcher import Engine
 from backend.runtime.scheduling.sql import LEASE_MS, LeaseRow, QueuedSegmentRow, RunningSegmentRow
@@ -194,8 +194,9 @@ class RunReaper:
                 # It records the end itself, once its processes are dead.
                 self._engine.cancel(segment.segment_id)
         self._end_lost(executed - {segment.segment_id for segment in running if segment.owner == self._owner})
-        for run in self._database.read(lambda tx: sql.parked_past_limit(tx, now)):
-            self._close(run.run_id, _always(time_limit(run.max_run_hours)), now)
+        for run in self._database.read(lambda tx: sql.parked_to_end(tx, now)):
+            cancelled = run.cancel_requested_at is not None
+            self._close(run.run_id, _always(CANCEL if cancelled else time_limit(run.max_run_hours or 0)), now)
         self._check_launches(leases, now, reading.since_step)
 
     def _check_launches(self, leases: Collection[LeaseRow] | None, now: int, since_step_ms: float) -> None:

@@ -76,10 +76,11 @@ class QueuedSegmentRow(NamedTuple):
 
 
 class OverdueRunRow(NamedTuple):
-    """A run that has reached its time limit."""
+    """A run that waits and must end: it has reached its time limit, or is to be cancelled."""
 
     run_id: str
-    max_run_hours: float
+    max_run_hours: float | None
+    cancel_requested_at: int | None
 
 
 _NOW: Final[BindParameter[int]] = bindparam("now")
@@ -147,8 +148,11 @@ _OVERDUE = Query(
     select_row(OverdueRunRow, runs).where(
         status_in(*RUN_IN_FLIGHT),
         status_in(RunStatus.WAITING),
-        runs.c.max_run_hours.is_not(None),
-        runs.c.started_at + runs.c.max_run_hours * _HOUR_MS <= _NOW,
+        or_(
+            runs.c.started_at + runs.c.max_run_hours * _HOUR_MS <= _NOW,
+            # Its parent ended in the moment in which it parked.
+            runs.c.cancel_requested_at.is_not(None),
+        ),
         ~exists().where(segments.c.run_id == runs.c.run_id, _RUNNING),
     ),
 )
@@ -219,8 +223,8 @@ def is_queued(tx: Tx, segment_id: str) -> bool:
     return tx.exists(_IS_QUEUED, of_segment_id=segment_id)
 
 
-def parked_past_limit(tx: Tx, now: int) -> list[OverdueRunRow]:
-    """Returns the runs that wait for an approval and have reached their time limit."""
+def parked_to_end(tx: Tx, now: int) -> list[OverdueRunRow]:
+    """Returns the runs that wait for an approval and have reached their time limit, or are to be cancelled."""
     return tx.all(_OVERDUE, now=now)
 
 

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import bindparam, update
 
 from backend.services.dependencies import Services
+from backend.services.runs import lifecycle_sql
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.statements import Command
 from backend.storage.tables.runs import runs
@@ -225,3 +226,11 @@ def test_children_have_room_of_their_own_at_each_depth(world: World, rounds: Rou
     rounds.launcher.launch()
     assert rounds.engine.submitted == [segment_of(world, run_id) for run_id in children[:4]]
     assert segment_of(world, waiting) not in rounds.engine.submitted
+
+
+def test_a_run_that_parked_in_the_moment_in_which_its_parent_ended_is_cancelled(world: World, rounds: Rounds) -> None:
+    run_id = world.started("Gated")
+    world.park(run_id, world.begin(run_id), "review")
+    world.services.database.write(lambda tx: lifecycle_sql.request_cancel(tx, run_id, world.clock(), None))
+    rounds.reaper.reap()
+    assert world.row(run_id).status == "cancelled"
