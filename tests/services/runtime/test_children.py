@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import bindparam, update
 
+from backend.services.run_changes import Subscription
 from backend.services.runs.erasure import RunDataRetention
 from backend.services.runs.figures import RunDays
 from backend.services.runs.servicer import RunListsServicer
@@ -410,3 +411,13 @@ def test_a_run_that_another_process_closes_has_its_children_cancelled(world: Run
     world.close(run_id, "failed", error_code="orphaned", error_message="The runtime was interrupted.")
     until(lambda: not world.count("runs", "finished_at IS NULL"), "the end of the children")
     assert {child.status for child in children(world, run_id)} == {"cancelled"}
+
+
+def test_the_end_of_a_child_whose_announcement_was_lost_is_found(
+    world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Subscription, "add", lambda *_: None)
+    monkeypatch.setattr("backend.runtime.execution.child_run.CHECK_SECONDS", 0.2)
+    apply_all(world, invoice())
+    run_id = world.run("Parent", [child_step("pay", "Invoice")])
+    assert world.until_ended(run_id).status == "completed"
