@@ -7,7 +7,6 @@ from sqlalchemy import (
     BindParameter,
     ColumnElement,
     Integer,
-    and_,
     bindparam,
     case,
     exists,
@@ -34,7 +33,7 @@ from backend.services.runs.promotion_sql import OUTPUTS_COUNT
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, RowInsert, ScalarQuery, select_row
 from backend.storage.tables.deployment import workers
-from backend.storage.tables.runs import NO_CHILD, runs, status_in
+from backend.storage.tables.runs import runs, status_in
 from backend.storage.tables.segments import ApprovalRow, EventRow, approvals, events, segments, steps
 from backend.storage.tables.webhooks import webhooks
 
@@ -61,7 +60,7 @@ class RaisedSegmentRow(NamedTuple):
 
 
 class ClosedRunRow(NamedTuple):
-    """A run that was just closed; `has_webhooks` says whether its key has any that are told of it."""
+    """A run that was just closed; `has_webhooks` says whether its key has any."""
 
     workflow_id: str
     workflow_name: str
@@ -243,7 +242,7 @@ _CLOSING_COLUMNS: Final = (
     "summary_markdown",
 )
 # Read with the close, so that it costs runs of other keys no statement.
-_HAS_WEBHOOKS = and_(NO_CHILD, exists().where(webhooks.c.key_id == runs.c.key_id))
+_HAS_WEBHOOKS = exists().where(webhooks.c.key_id == runs.c.key_id)
 _CHILDREN = runs.alias("children")
 # SQLite's RETURNING names no table, so that a column of the changed row could not be told from one of a child.
 _HAS_CHILDREN = exists().where(
