@@ -146,6 +146,7 @@ RULES: Final[Mapping[str, AccessRule]] = {
         },
         "RunLists": {
             "ListFoundRuns": _LISTED,
+            "ListChildRuns": _OF_RUN,
             "GetRunDays": AccessRule(EVERYBODY),
             "GetWorkflowFigures": _OF_WORKFLOW,
         },

@@ -89,6 +89,9 @@ SEGMENT_TRANSITIONS: Final[Mapping[SegmentState, tuple[SegmentState, ...]]] = {
 DISPATCHED: Final = "segments"
 """Name announced once segments were dispatched, for workers that wait for them."""
 
+QUEUED: Final = "queued"
+"""Name announced once a running segment queued another run's, for launchers."""
+
 ROOM: Final = "room"
 """Name announced once a segment ended or waits again, for launchers that wait for a free slot."""
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from backend.common.ids import new_id
+from backend.common.states import QUEUED
 from backend.isolation.sandbox import Sandbox, choose_sandbox, interpreter
 from backend.resources.environments.builder import PackageBuilder
 from backend.resources.environments.store import PackageStore
@@ -27,8 +28,10 @@ from backend.runtime.worker.executor import Executor, LeftoverRemoval
 from backend.runtime.worker.lease import Lease
 from backend.runtime.worker.sessions import WorkerSession, WorkerSessions
 from backend.services.dependencies import Services
+from backend.services.run_changes import RunChanges
 from backend.services.run_traces import new_threads
 from backend.services.runs.erasure import Removals
+from backend.services.workflows.rules import MOST_DEPTH
 from backend.services.workflows.sql import touch
 from backend.settings import BackendSettings
 from backend.storage.objects import ObjectStore
@@ -77,7 +80,9 @@ def new_local_runtime(
     most = SEGMENTS_PER_SLOT * settings.step_slots
     removals = Removals(services.database, objects, executor.forget, services.clock)
     launcher = Launcher(services.database, services.clock, executor.sessions, lambda: most, reserve=True)
-    return LocalRuntime(executor, RunDispatcher(launcher, upkeep, removals))
+    dispatcher = RunDispatcher(launcher, upkeep, removals)
+    services.database.listen(lambda _: dispatcher.launching.wake(), QUEUED)
+    return LocalRuntime(executor, dispatcher)
 
 
 def new_remote_runtime(
@@ -113,11 +118,12 @@ def new_executor(
     """Makes what executes segments in this process, with the sandbox of the settings unless another is given."""
     work = settings.data / "work"
     threads = new_threads(_THREADS, "runtime")
-    # One for every segment and every step, so that none waits for another's files.
-    most_slow = max(_SLOW_THREADS, (SEGMENTS_PER_SLOT + 1) * settings.step_slots)
+    # One for every segment, at each depth, and every step, so that none waits for another's files.
+    most_slow = max(_SLOW_THREADS, (SEGMENTS_PER_SLOT * (MOST_DEPTH + 1) + 1) * settings.step_slots)
     slow_threads = new_threads(most_slow, "runtime-slow")
 
     sources = AgentSources(services.database)
+    changes = RunChanges(services.database)
     builder = PackageBuilder(services.database, services.clock, packages, socket.gethostname(), touch)
 
     def new_context(sandbox: Sandbox) -> SegmentContext:
@@ -148,6 +154,7 @@ def new_executor(
             schemas=services.schemas,
             sources=sources,
             packages=builder,
+            changes=changes,
         )
 
     sessions = WorkerSessions(lambda sandbox, on_free: _session(settings, new_context(sandbox), on_free))

@@ -6,7 +6,7 @@ from typing import Final
 
 from backend.common import metrics
 from backend.common.clock import HOUR_MS, Clock
-from backend.common.states import ROOM
+from backend.common.states import QUEUED, ROOM
 from backend.runtime.engines.dbos import DbosBackend
 from backend.runtime.scheduling import sql
 from backend.runtime.scheduling.dispatcher import RunDispatcher
@@ -29,6 +29,7 @@ class RemoteRuntime:
         self._dispatcher = dispatcher
         self._sweeping = Ticker("sweeper", reaper.reap, TICK_SECONDS)
         services.database.listen(self._hear, ROOM)
+        services.database.listen(lambda _: self.wake(), QUEUED)
         self._purging = Ticker("dbos-purge", self._purge, _PURGE_SECONDS)
         self._stopping = threading.Event()
 

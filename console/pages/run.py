@@ -29,9 +29,11 @@ from contract.times import milliseconds_of
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
 from workflow_api.v1.previews_pb2 import GetSummaryPreviewRequest, SummaryPreview
 from workflow_api.v1.reviews_pb2 import APPROVAL_STATE_REJECTED, ListDecisionsRequest
+from workflow_api.v1.run_lists_pb2 import ListChildRunsRequest
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_CANCELLED,
     RUN_STATUS_FAILED,
+    STEP_KIND_WORKFLOW,
     STEP_STATUS_PENDING,
     CancelRunRequest,
     EraseRunDataRequest,
@@ -227,6 +229,7 @@ async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any
         latest_logs(visit, run_id),
         _summary(visit, run),
     )
+    children = await _children(visit, run_id) if any(step.kind == STEP_KIND_WORKFLOW for step in steps.items) else []
     life = await life_events(visit.services, run_id, events.read.segments)
     spans, comments = spans_of(life), comments_of(life)
     # A backend of an older release does not know the filter.
@@ -250,6 +253,7 @@ async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any
         "link": link,
         "href_of_step": lambda name: link("step", step=name),
         "steps": [_step(each) for each in window.steps],
+        "children": children,
         "window": window,
         "href_of_window": lambda number: link("steps", steps=str(number)),
         "href_of_approvals": lambda first: link("approvals", approvals=str(first)),
@@ -292,6 +296,21 @@ async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any
             for event in events.read.events
         ],
     }
+
+
+async def _children(visit: Visit, run_id: str) -> list[Mapping[str, Any]]:
+    """Returns the runs that steps of a run started, as rows of a table."""
+    answer = await visit.services.call("RunListsService/ListChildRuns", ListChildRunsRequest(run_id=run_id))
+    return [
+        {
+            "child": child,
+            "badge": formatting.run_badge(child.run.status),
+            "lasted": formatting.duration(milliseconds_of(child.run.duration))
+            if child.run.HasField("duration")
+            else "",
+        }
+        for child in answer.items
+    ]
 
 
 async def _outputs(visit: Visit, run_id: str) -> tuple[ListOutputsResponse | None, str]:

@@ -217,6 +217,9 @@ def _note(step: Mapping[str, Any]) -> str:
     if step.get("approval") is not None:
         return "approval"
     agent = step.get("agent") or "no agent"
+    if step.get("workflow") is not None:
+        version = "" if step.get("version") is None else f", version {step['version']}"
+        agent = f"workflow {step['workflow']}{version}"
     notes = ("optional" if step.get("optional") else "", "no outputs" if step.get("outputs") is False else "")
     return ", ".join([str(agent), *filter(None, notes)])
 

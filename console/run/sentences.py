@@ -12,6 +12,7 @@ KINDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "steps": ("Steps", ("step.started", "step.completed", "step.reused", "step.failed", "step.skipped")),
     "items": ("Items", ("step.item_completed", "step.item_failed")),
     "progress": ("Progress", ("step.progress",)),
+    "children": ("Workflows as steps", ("child.started", "child.ended")),
     "approvals": ("Approvals", ("approval.requested", "approval.reminded", "approval.expired", "approval.decided")),
     "outputs": (
         "Files",
@@ -124,6 +125,10 @@ def _published(_: str, data: _Data) -> str:
     return f"{_many(data['triples'], 'triple')} were published in {data['knowledge_graph']}, as {data['graph']}."
 
 
+def _of_item(data: _Data) -> str:
+    return "" if data["item_index"] is None else f", item {data['item_index']},"
+
+
 _SENTENCES: Final[Mapping[str, Callable[[str, _Data], str]]] = {
     "segment.started": lambda _, data: f"Segment {data['ordinal']} began to execute.",
     "segment.ended": lambda *_: "The segment ended.",
@@ -141,6 +146,8 @@ _SENTENCES: Final[Mapping[str, Callable[[str, _Data], str]]] = {
     "step.item_completed": _item_completed,
     "step.item_failed": _item_failed,
     "step.reused": lambda step, data: f"{step} was reused from {data['run_id']}.",
+    "child.started": lambda step, data: f"{step}{_of_item(data)} started {data['run_id']}.",
+    "child.ended": lambda step, data: f"{data['run_id']}, which {step}{_of_item(data)} started, is {data['status']}.",
     "step.skipped": lambda step, data: f"{step} was skipped: {data['reason']}",
     "approval.requested": lambda step, data: f"{step} waits for a person: {data['title']}",
     "approval.reminded": _reminded,

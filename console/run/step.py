@@ -25,6 +25,8 @@ _GONE: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
 
 _MODEL_BUSY: Final = "The provider of the model was not available. Run it again later, or give the step a `retry`."
 _BY_TYPE: Final[Mapping[str, str]] = {
+    "ChildFailed": "See the run that the step started: its page says which of its steps failed, and why.",
+    "ChildNotStarted": "Make the workflow that the step names ready, or correct the parameters that the step gives it.",
     "ModelTimeout": "The model was too slow. Raise `request_timeout_seconds` of the agent, or give the step a `retry`.",
     "TimeLimit": "The step ran into its time limit. Raise `timeout_seconds` of its environment, or give it less to do.",
     "ModelUnreachable": "Check that this machine reaches the provider of the model, then run it again.",

@@ -24,13 +24,21 @@ from deploy.cli.option_names import LIST_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, RunId, Utc, read_option
 from deploy.cli.output.printing import Record, TableColumn, print_json, print_json_line, print_line, print_table
 from deploy.cli.output.records import record_of
-from deploy.cli.output.run_details import RUN_COLUMNS, RUN_DETAILS, STEP_COLUMNS, print_run, run_record
+from deploy.cli.output.run_details import (
+    CHILD_COLUMNS,
+    RUN_COLUMNS,
+    RUN_DETAILS,
+    STEP_COLUMNS,
+    print_run,
+    run_record,
+)
 from deploy.cli.run_logs import logs
 from deploy.cli.run_outputs import download, outputs
 from deploy.cli.run_resume import resume
 from deploy.cli.run_start import start, workflow_definition
 from deploy.client.backend import connected
 from workflow_api.v1 import runs_pb2
+from workflow_api.v1.run_lists_pb2 import ListChildRunsRequest
 
 Reason = Annotated[str | None, typer.Option("--reason", help="Why, for the record; at most 500 characters.")]
 _WORKFLOW_ID: Final = "wf_"
@@ -99,6 +107,10 @@ def show(run_id: RunId, utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Js
             steps = backend.call(backend.runs.ListRunSteps, runs_pb2.ListRunStepsRequest(run_id=run_id))
             print()
             print_table(record_of(steps)["items"], STEP_COLUMNS, none="No step.", utc=utc)
+            if any(step.kind == runs_pb2.STEP_KIND_WORKFLOW for step in steps.items):
+                children = backend.call(backend.run_lists.ListChildRuns, ListChildRunsRequest(run_id=run_id))
+                print()
+                print_table(record_of(children)["items"], CHILD_COLUMNS, none="No child.", utc=utc)
 
 
 @command.command("events")

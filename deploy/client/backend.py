@@ -30,6 +30,7 @@ from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
 from workflow_api.v1.logs_pb2_grpc import LogsServiceStub
 from workflow_api.v1.outputs_pb2_grpc import OutputsServiceStub
 from workflow_api.v1.reviews_pb2_grpc import ReviewsServiceStub
+from workflow_api.v1.run_lists_pb2_grpc import RunListsServiceStub
 from workflow_api.v1.runs_pb2_grpc import RunsServiceStub
 from workflow_api.v1.schedules_pb2_grpc import SchedulesServiceStub
 from workflow_api.v1.usage_pb2_grpc import UsageServiceStub
@@ -124,6 +125,7 @@ class BackendClient:
         self.outputs = OutputsServiceStub(channel)
         self.runs = RunsServiceStub(channel)
         self.schedules = SchedulesServiceStub(channel)
+        self.run_lists = RunListsServiceStub(channel)
         self.usage = UsageServiceStub(channel)
         self.users = UsersServiceStub(channel)
         self.webhooks = WebhooksServiceStub(channel)

@@ -37,6 +37,7 @@ STAYS = (
     "pii_policy",
     "resumed_from",
     "resumed_by",
+    "parent_run_id",
 )
 
 

@@ -46,6 +46,7 @@ DETAIL = {
     "pii_policy",
     "resumed_from",
     "resumed_by",
+    "parent_run_id",
 }
 
 

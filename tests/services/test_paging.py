@@ -11,10 +11,13 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
+from sqlalchemy import bindparam, update
 
 from backend.common.clock import HOUR_MS
 from backend.services.logs import sql as logs_sql
 from backend.services.users import sql as users_sql
+from backend.storage.statements import Command
+from backend.storage.tables.runs import runs
 from contract.routes import FILES
 from contract.times import to_timestamp
 from tests.services.calls import Caller, RefusedError
@@ -105,6 +108,13 @@ class Lists:
         self.world.clock.advance(seconds=next(self.numbers) % 2)
         self.world.started()
 
+    def add_child(self) -> None:
+        self.run_id = self.run_id or self.world.started(key=self.world.new_key())
+        self.world.clock.advance(seconds=next(self.numbers) % 2)
+        child = self.world.started(key=self.world.new_key())
+        adopt = update(runs).where(runs.c.run_id == bindparam("of")).values(parent_run_id=self.run_id, parent_step="a")
+        self.world.services.database.write(lambda tx: tx.run(Command(adopt), of=child))
+
     def add_parked_run(self) -> None:
         self.run_id = self.world.started("Gated", key=self.world.new_key())
         self.world.park(self.run_id, self.world.begin(self.run_id), "review", "other")
@@ -183,6 +193,7 @@ class Listing(NamedTuple):
 LISTS = {
     "ListAllDecisions": Listing(Lists.add_decision_of_a_run),
     "ListAuditRecords": Listing(Lists.add_key),
+    "ListChildRuns": Listing(Lists.add_child, Lists.of_run),
     "ListDecisions": Listing(Lists.add_decision, Lists.of_run),
     "ListDefinitionUses": Listing(Lists.add_use, Lists.of_agent),
     "ListDefinitionVersions": Listing(Lists.add_version, Lists.of_agent),
@@ -209,6 +220,7 @@ LISTS = {
 INTERNAL = {
     "ListAllDecisions",
     "ListAuditRecords",
+    "ListChildRuns",
     "ListDecisions",
     "ListDefinitionUses",
     "ListDefinitionVersions",

@@ -8,6 +8,7 @@ keeps does not count: the tables have the state, and an interrupted segment is n
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
@@ -89,7 +90,10 @@ class DbosBackend:
 
 
 class DbosWorker:
-    """Takes dispatched segments for the local engine, up to `most` at once; `url` is the database's."""
+    """Takes dispatched segments for the local engine; `url` is the database's.
+
+    It takes up to `most` at once of runs, and as many of children at each depth, since those of parents wait for them.
+    """
 
     def __init__(self, url: str, owner: str, engine: LocalEngine, most: int, database: Database) -> None:
         self._engine = engine
@@ -99,8 +103,8 @@ class DbosWorker:
         self._taking = Ticker("taking", self._take, TICK_SECONDS)
         self._halted = False
         self._lock = threading.Lock()
-        # Ids of workflows: those that take up slots, and those that this process need not start again.
-        self._running: set[str] = set()
+        # Ids of workflows: those that hold room, with the depths of their runs, and those not to be started again.
+        self._running: dict[str, int] = {}
         self._tried: set[str] = set()
         self._left = True
         self._execute: Callable[[str], None] | None = None
@@ -116,8 +120,9 @@ class DbosWorker:
 
     @property
     def room(self) -> int:
-        """Number of further segments that can be taken. Thread-safe."""
-        return self._most - len(self._running)
+        """Number of further segments that can be taken, at whatever depth. Thread-safe."""
+        taken = Counter(self._running.copy().values())
+        return self._most - max(taken.values(), default=0)
 
     def start(self) -> None:
         """Starts to take segments. Not to be called in a thread with an event loop, which DBOS would use."""
@@ -162,19 +167,28 @@ class DbosWorker:
         """Starts workflows of dispatched segments while slots are free."""
         # A segment that ends before the room is known asks for another round.
         self._left = True
-        if self._halted or self.room <= 0:
+        if self._halted:
             return
-        found = {f"{row.segment_id}:{row.hand_overs}": row.segment_id for row in self._database.read(sql.dispatched)}
+        found = {f"{row.segment_id}:{row.hand_overs}": row for row in self._database.read(sql.dispatched)}
         with self._lock:
             self._tried.intersection_update(found)
             untried = [workflow_id for workflow_id in found if workflow_id not in self._tried]
-            taken = untried[: self.room]
+            depths = Counter(self._running.values())
+            taken = []
+            for workflow_id in untried:
+                depth = found[workflow_id].depth
+                if depths[depth] < self._most:
+                    depths[depth] += 1
+                    self._running[workflow_id] = depth
+                    taken.append(workflow_id)
             self._tried.update(taken)
-            self._running.update(taken)
         for workflow_id in taken:
             # One thread each, since DBOS may wait long for the database before it starts a workflow.
             threading.Thread(
-                target=self._start_workflow, args=(workflow_id, found[workflow_id]), name="segment", daemon=True
+                target=self._start_workflow,
+                args=(workflow_id, found[workflow_id].segment_id),
+                name="segment",
+                daemon=True,
             ).start()
         self._left = len(taken) < len(untried)
 
@@ -196,7 +210,7 @@ class DbosWorker:
 
     def _free(self, workflow_id: str | None) -> None:
         with self._lock:
-            self._running.discard(workflow_id or "")
+            self._running.pop(workflow_id or "", None)
         if self._left:
             self._taking.wake()
 

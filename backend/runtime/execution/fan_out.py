@@ -23,8 +23,8 @@ from backend.runtime.execution.item_journal import ROWS_AT_ONCE, EndedAttempts, 
 from backend.runtime.execution.reuse import copied_files, files_of_ended
 from backend.runtime.execution.run_capacity import RunCapacity
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.execution.steps import StepCompletion, StepFailure, StepWork
-from backend.runtime.execution.traced_work import traced_step
+from backend.runtime.execution.steps import StepCompletion, StepFailure
+from backend.runtime.execution.traced_work import Work, traced_step
 from backend.runtime.promotion import discard, skipped_warning
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.outputs.sql import StepFile
@@ -40,7 +40,7 @@ INVALID_ITEMS: Final = "InvalidItems"
 """Type of the failure of a step whose list of items is none, or longer or larger than allowed."""
 
 
-WorkOfItem = Callable[[StepItem, int, Callable[[], None]], StepWork]
+WorkOfItem = Callable[[StepItem, int, Callable[[], None]], Work[StepCompletion | StepFailure]]
 """Returns the work of one attempt of an item, by the item, the attempt from 1, and what is called as `on_executed`."""
 
 

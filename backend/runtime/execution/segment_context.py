@@ -21,6 +21,7 @@ from backend.resources.schemas.validator import SchemaValidator
 from backend.runtime.execution.agent_sources import AgentSources
 from backend.runtime.execution.slots import StepSlots
 from backend.runtime.publishing import Publisher
+from backend.services.run_changes import RunChanges
 from backend.settings import OutputLimits, StepDataLimits
 from backend.storage.database import Database, Tx, run_of
 from backend.storage.objects import ObjectStore
@@ -94,6 +95,7 @@ class SegmentContext:
     schemas: SchemaValidator
     sources: AgentSources
     packages: PackageBuilder
+    changes: RunChanges
 
     @property
     def capabilities(self) -> Capabilities:

@@ -64,10 +64,11 @@ class RunFactsRow(NamedTuple):
 
 
 class DispatchedRow(NamedTuple):
-    """A queued segment that was handed over, and how often it was by now."""
+    """A queued segment that was handed over, how often it was by now, and how many runs are above its run."""
 
     segment_id: str
     hand_overs: int
+    depth: int
 
 
 _SEGMENT: Final[BindParameter[str]] = bindparam("of_segment_id")
@@ -81,7 +82,8 @@ _RUN_OF_SEGMENT = Query(
 )
 _DISPATCHED = Query(
     DispatchedRow,
-    select_row(DispatchedRow, segments)
+    select_row(DispatchedRow, segments, runs)
+    .join(runs, runs.c.run_id == segments.c.run_id)
     .where(
         # As text, so that the partial index over open segments serves.
         segments.c.state != literal_column(f"'{SegmentState.ENDED}'"),

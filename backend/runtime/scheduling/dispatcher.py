@@ -1,7 +1,7 @@
 """Dispatches queued segments to the engine, through the port that engines implement, and deletes expired data."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final, Protocol
@@ -49,6 +49,8 @@ class Engine(Protocol):
 class Launcher:
     """Keeps up to `most` segments with the engine; the keys with the fewest there go first.
 
+    Children have as much room again at each depth: a segment that waits for a child never keeps it from beginning.
+
     With `reserve`, keys without a segment there get one each beyond that, up to as many again: they do not wait for
     what segments of others do after their steps, which takes no slot. Without it, the last of `LEAST_TO_RESERVE`
     segments or more goes to a key without any.
@@ -88,7 +90,27 @@ class Launcher:
         if not waiting:
             self.waits = self._left = False
             return
-        taken = self._database.read(sql.taken_by_key)
+        taken = self._database.read(sql.taken_by_depth)
+        chosen = [
+            row
+            for depth in sorted({row.depth for row in waiting})
+            for row in self._chosen([row for row in waiting if row.depth == depth], taken.get(depth, {}), most)
+        ]
+        dispatched = []
+        try:
+            for row in chosen:
+                self._engine.submit(row.segment_id, row.hand_overs + 1)
+                dispatched.append(row)
+        finally:
+            if dispatched:
+                mark = partial(sql.mark_dispatched, segments=dispatched, now=self._clock())
+                self._database.write(mark, lock_key="launcher")
+        self.waits = self._left = len(dispatched) < len(waiting) or len(waiting) >= most
+
+    def _chosen(
+        self, waiting: list[sql.WaitingSegmentRow], taken: Mapping[str, int], most: int
+    ) -> list[sql.WaitingSegmentRow]:
+        """Returns the segments of one depth that there is room for; `taken` are those that the engine has, by key."""
         total = sum(taken.values())
         room = max(0, most - total)
         reserve = max(0, 2 * most - max(most, total)) if self._reserve else 0
@@ -104,16 +126,7 @@ class Launcher:
             else:
                 others.append(row)
         reserved = [row for row in others if row.rank == _FIRST and not held[row.key_id]]
-        dispatched = []
-        try:
-            for row in [*chosen, *reserved[:reserve]]:
-                self._engine.submit(row.segment_id, row.hand_overs + 1)
-                dispatched.append(row)
-        finally:
-            if dispatched:
-                mark = partial(sql.mark_dispatched, segments=dispatched, now=self._clock())
-                self._database.write(mark, lock_key="launcher")
-        self.waits = self._left = len(dispatched) < len(waiting) or len(waiting) >= most
+        return [*chosen, *reserved[:reserve]]
 
 
 _LAUNCH_SECONDS: Final = 0.5

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from backend.common import metrics
 from backend.common.clock import Clock
-from backend.runtime.outcomes import LAUNCH_FAILED, ORPHANED, RunOutcome, reason_to_stop, time_limit
+from backend.runtime.outcomes import CANCEL, LAUNCH_FAILED, ORPHANED, RunOutcome, reason_to_stop, time_limit
 from backend.runtime.scheduling import sql
 from backend.runtime.scheduling.dispatcher import Engine
 from backend.runtime.scheduling.sql import LEASE_MS, LeaseRow, OpenSegmentRow, QueuedSegmentRow
@@ -122,6 +122,10 @@ class ClockSteps:
         return ClockReading(now, (after - self._stepped_at) * 1000)
 
 
+def _always(outcome: RunOutcome) -> Callable[[Tx], RunOutcome]:
+    return lambda _: outcome
+
+
 class RunReaper:
     """Checks every run in flight; each closing is a compare-and-set, so that a run that just ended stays as it is.
 
@@ -165,7 +169,7 @@ class RunReaper:
         """
         now = self._clock()
         for segment in self._database.read(sql.running):
-            self._end(segment, reason_to_stop(segment, now), now)
+            self._end(segment, now)
         self._database.write(sql.requeue_all)
 
     def requeue_all(self) -> None:
@@ -188,14 +192,15 @@ class RunReaper:
                 continue
             if not self._engine.executes(segment.segment_id):
                 # Its executor could not record the end, as while the database was unavailable.
-                self._end(segment, reason, now)
+                self._end(segment, now)
             elif reason is not None:
                 # It records the end itself, once its processes are dead.
                 self._engine.cancel(segment.segment_id)
         self._end_lost(executed - {segment.segment_id for segment in running if segment.owner == self._owner})
-        for run in self._database.read(lambda tx: sql.parked_past_limit(tx, now)):
+        for run in self._database.read(lambda tx: sql.parked_to_end(tx, now)):
+            cancelled = run.cancel_requested_at is not None
             if not self._ends_with_last_steps(run.run_id, now):
-                self._close(run.run_id, time_limit(run.max_run_hours), now)
+                self._close(run.run_id, _always(CANCEL if cancelled else time_limit(run.max_run_hours or 0)), now)
         self._end_approvals(now)
         self._check_launches(leases, now, reading.since_step)
 
@@ -261,10 +266,6 @@ class RunReaper:
             if not self._database.read(partial(lifecycle_sql.owns, segment_id=segment_id, owner=self._owner)):
                 self._engine.abandon(segment_id)
 
-    def _end(self, segment: OpenSegmentRow, reason: RunOutcome | None, now: int) -> None:
-        """Closes the run of a segment that nobody executes, unless it ended or parked since it was read."""
-        self._close(segment.run_id, reason or ORPHANED, now, SegmentLease(segment.segment_id, segment.owner or ""))
-
     def _ends_with_last_steps(self, run_id: str, now: int) -> bool:
         """Returns whether a parked run has steps that run last; queues the segment that runs them."""
         if not self._database.read(lambda tx: lifecycle_sql.has_last_steps(tx, run_id)):
@@ -273,8 +274,23 @@ class RunReaper:
             return True
         return self._database.write(lambda tx: end_with_last_steps(tx, run_id, now), lock_key=run_of(run_id))
 
-    def _close(self, run_id: str, outcome: RunOutcome, now: int, lease: SegmentLease | None = None) -> None:
-        if self._database.write(lambda tx: outcome.close(tx, run_id, now, lease), lock_key=run_of(run_id)):
+    def _end(self, segment: OpenSegmentRow, now: int) -> None:
+        """Closes the run of a segment that nobody executes, unless it ended or parked since it was read.
+
+        It may be a child whose parent was closed since then, which cancels it.
+        """
+        run_id, lease = segment.run_id, SegmentLease(segment.segment_id, segment.owner or "")
+        self._close(run_id, lambda tx: reason_to_stop(sql.stop_reason_of(tx, run_id), now) or ORPHANED, now, lease)
+
+    def _close(
+        self, run_id: str, choose: Callable[[Tx], RunOutcome], now: int, lease: SegmentLease | None = None
+    ) -> None:
+        def work(tx: Tx) -> RunOutcome | None:
+            outcome = choose(tx)
+            return outcome if outcome.close(tx, run_id, now, lease) else None
+
+        outcome = self._database.write(work, lock_key=run_of(run_id))
+        if outcome is not None:
             metrics.SWEEPER_CLOSED.add(outcome.code or outcome.status)
             _LOG.warning("Run %s was closed as %s", run_id, outcome.code or outcome.status)
 

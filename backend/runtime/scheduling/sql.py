@@ -26,19 +26,24 @@ from backend.storage.tables.segments import segments
 
 
 class WaitingSegmentRow(NamedTuple):
-    """A segment that waits to be handed over, how often it was before, and its place among those of its key."""
+    """A segment that waits to be handed over, how often it was before, and its place among those of its key and depth.
+
+    `depth` is the number of runs above its run.
+    """
 
     segment_id: str
     created_at: int
     hand_overs: int
     key_id: str
+    depth: int
     rank: int
 
 
 class TakenRow(NamedTuple):
-    """Number of segments of a key that were handed over or run."""
+    """Number of segments of a key, at a depth, that were handed over or run."""
 
     key_id: str
+    depth: int
     taken: int
 
 
@@ -48,6 +53,15 @@ class OpenSegmentRow(NamedTuple):
     segment_id: str
     owner: str | None
     run_id: str
+    started_at: int | None
+    max_run_hours: float | None
+    cancel_requested_at: int | None
+    depth: int
+
+
+class StopReasonRow(NamedTuple):
+    """The columns of a run that say whether it must end."""
+
     started_at: int | None
     max_run_hours: float | None
     cancel_requested_at: int | None
@@ -62,10 +76,11 @@ class QueuedSegmentRow(NamedTuple):
 
 
 class OverdueRunRow(NamedTuple):
-    """A run that has reached its time limit."""
+    """A run that waits and must end: it has reached its time limit, or is to be cancelled."""
 
     run_id: str
-    max_run_hours: float
+    max_run_hours: float | None
+    cancel_requested_at: int | None
 
 
 _NOW: Final[BindParameter[int]] = bindparam("now")
@@ -83,8 +98,9 @@ _RANKED = (
         segments.c.created_at,
         segments.c.hand_overs,
         runs.c.key_id,
+        runs.c.depth,
         func.row_number()
-        .over(partition_by=runs.c.key_id, order_by=(segments.c.created_at, segments.c.segment_id))
+        .over(partition_by=(runs.c.key_id, runs.c.depth), order_by=(segments.c.created_at, segments.c.segment_id))
         .label("rank"),
     )
     .join(runs, runs.c.run_id == segments.c.run_id)
@@ -97,7 +113,7 @@ _TAKEN = Query(
     select_row(TakenRow, runs, taken=func.count())
     .join(segments, segments.c.run_id == runs.c.run_id)
     .where(_OPEN, or_(_RUNNING, segments.c.handed_over_at.is_not(None)))
-    .group_by(runs.c.key_id),
+    .group_by(runs.c.key_id, runs.c.depth),
 )
 _HAND_OVER = Command(
     update(segments)
@@ -119,6 +135,7 @@ _QUEUED_SEGMENT = Query(
     OpenSegmentRow,
     select_row(OpenSegmentRow, runs, segments).join(runs, runs.c.run_id == segments.c.run_id).where(_SEGMENT, _QUEUED),
 )
+_STOP_REASON = Query(StopReasonRow, select_row(StopReasonRow, runs).where(runs.c.run_id == bindparam("of_run_id")))
 _NOT_BEGUN = Query(
     QueuedSegmentRow,
     select_row(QueuedSegmentRow, segments).where(
@@ -134,8 +151,11 @@ _OVERDUE = Query(
     select_row(OverdueRunRow, runs).where(
         status_in(*RUN_IN_FLIGHT),
         status_in(RunStatus.WAITING),
-        runs.c.max_run_hours.is_not(None),
-        runs.c.started_at + runs.c.max_run_hours * _HOUR_MS <= _NOW,
+        or_(
+            runs.c.started_at + runs.c.max_run_hours * _HOUR_MS <= _NOW,
+            # Its parent ended in the moment in which it parked.
+            runs.c.cancel_requested_at.is_not(None),
+        ),
         ~exists().where(segments.c.run_id == runs.c.run_id, _RUNNING),
     ),
 )
@@ -144,13 +164,16 @@ _IN_FLIGHT_IDS = ScalarQuery[str](select(runs.c.run_id).where(status_in(*RUN_IN_
 
 
 def waiting(tx: Tx, max_of_a_key: int) -> list[WaitingSegmentRow]:
-    """Returns the segments that wait to be handed over, up to so many of each key."""
+    """Returns the segments that wait to be handed over, up to so many of each key at each depth."""
     return tx.all(_WAITING, max_of_a_key=max_of_a_key)
 
 
-def taken_by_key(tx: Tx) -> dict[str, int]:
-    """Returns how many segments of each key were handed over or run."""
-    return {row.key_id: row.taken for row in tx.all(_TAKEN)}
+def taken_by_depth(tx: Tx) -> dict[int, dict[str, int]]:
+    """Returns how many segments of each key were handed over or run, by depth."""
+    taken: dict[int, dict[str, int]] = {}
+    for row in tx.all(_TAKEN):
+        taken.setdefault(row.depth, {})[row.key_id] = row.taken
+    return taken
 
 
 def mark_dispatched(tx: Tx, segments: Iterable[WaitingSegmentRow], now: int) -> None:
@@ -179,8 +202,13 @@ def requeue_all(tx: Tx) -> None:
 
 
 def running(tx: Tx) -> list[OpenSegmentRow]:
-    """Returns every running segment."""
-    return tx.all(_RUNNING_SEGMENTS)
+    """Returns every running segment, those of parents before those of children."""
+    return sorted(tx.all(_RUNNING_SEGMENTS), key=lambda row: row.depth)
+
+
+def stop_reason_of(tx: Tx, run_id: str) -> StopReasonRow:
+    """Returns the columns of a run that say whether it must end."""
+    return tx.one(_STOP_REASON, of_run_id=run_id)
 
 
 def not_begun(tx: Tx) -> list[QueuedSegmentRow]:
@@ -198,8 +226,8 @@ def queued(tx: Tx, segment_id: str) -> OpenSegmentRow | None:
     return tx.first(_QUEUED_SEGMENT, of_segment_id=segment_id)
 
 
-def parked_past_limit(tx: Tx, now: int) -> list[OverdueRunRow]:
-    """Returns the runs that wait for an approval and have reached their time limit."""
+def parked_to_end(tx: Tx, now: int) -> list[OverdueRunRow]:
+    """Returns the runs that wait for an approval and have reached their time limit, or are to be cancelled."""
     return tx.all(_OVERDUE, now=now)
 
 

@@ -19,12 +19,11 @@ from sqlalchemy import (
     update,
 )
 
-from backend.common.states import RUN_IN_FLIGHT
 from backend.storage.database import Tx
 from backend.storage.sql_expressions import beginning, containing
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.keys import api_keys, daily_usage
-from backend.storage.tables.runs import runs, status_in
+from backend.storage.tables.runs import runs_in_slots
 from backend.storage.tables.workflows import workflows
 
 
@@ -120,18 +119,12 @@ _COLUMNS = [column.name for column in api_keys.columns]
 
 def _counters(keys: FromClause) -> dict[str, ColumnElement[int]]:
     """Returns the counters of keys of a table or subquery."""
-    active_runs = (
-        select(func.count())
-        .select_from(runs)
-        .where(runs.c.key_id == keys.c.key_id, status_in(*RUN_IN_FLIGHT))
-        .scalar_subquery()
-    )
     started_today = (
         select(daily_usage.c.runs_started)
         .where(daily_usage.c.key_id == keys.c.key_id, daily_usage.c.day == bindparam("day"))
         .scalar_subquery()
     )
-    return {"quota_used_today": func.coalesce(started_today, 0), "active_runs": active_runs}
+    return {"quota_used_today": func.coalesce(started_today, 0), "active_runs": runs_in_slots(keys.c.key_id)}
 
 
 _COUNTERS = _counters(api_keys)

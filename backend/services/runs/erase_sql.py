@@ -7,7 +7,7 @@ from sqlalchemy import BindParameter, bindparam, case, delete, insert, literal_c
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.files import RemovalRow, outputs, pending_removals, shared_files
-from backend.storage.tables.runs import run_traces, runs
+from backend.storage.tables.runs import NO_CHILD, run_traces, runs
 from backend.storage.tables.segments import approvals, events, segments, step_items, step_log_parts, step_logs, steps
 
 
@@ -65,10 +65,14 @@ _DELETIONS: Final = (
 _FINISHED = Query(
     ErasableRow,
     select_row(ErasableRow, runs)
-    # The condition of the partial index.
-    .where(runs.c.finished_at < bindparam("before"), runs.c.data_purged_at.is_(None))
+    # The condition of the partial index; children go with their parents.
+    .where(runs.c.finished_at < bindparam("before"), runs.c.data_purged_at.is_(None), NO_CHILD)
     .order_by(runs.c.finished_at)
     .limit(bindparam("most")),
+)
+_CHILDREN = Query(
+    ErasableRow,
+    select_row(ErasableRow, runs).where(runs.c.parent_run_id == _RUN, runs.c.data_purged_at.is_(None)),
 )
 _ORDER_REMOVAL = Command(insert(pending_removals), ["run_id", "requested_at"])
 _ORDER_ANEW = Command(
@@ -97,6 +101,11 @@ def clear(tx: Tx, run_id: str, *, warnings: str, pii_redaction: str | None, at: 
 def finished_before(tx: Tx, before: int, most: int) -> list[ErasableRow]:
     """Returns runs that finished before that time and still have their data, the oldest first."""
     return tx.all(_FINISHED, before=before, most=most)
+
+
+def children(tx: Tx, run_id: str) -> list[ErasableRow]:
+    """Returns the children of a run that still have their data."""
+    return tx.all(_CHILDREN, of_run_id=run_id)
 
 
 def order_again(tx: Tx, run_id: str, at: int) -> None:

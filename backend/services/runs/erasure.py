@@ -10,10 +10,11 @@ from backend.common import json_text, metrics
 from backend.common.clock import DAY_MS, Clock, to_text
 from backend.common.errors import ApiError
 from backend.common.principal import Principal
+from backend.common.states import RunStatus
 from backend.services.audit import sql as audit
 from backend.services.dependencies import Services
 from backend.services.deployment import sql as deployment_sql
-from backend.services.runs import erase_sql, redaction_manifest
+from backend.services.runs import erase_sql, lifecycle, lifecycle_sql, redaction_manifest
 from backend.services.runs.change_records import ERASED, log_change
 from backend.services.runs.reads import find_run, require_finished
 from backend.services.runs.runtime_port import Runtime
@@ -58,11 +59,18 @@ def erase_run(services: Services, runtime: Runtime, run_id: str, caller: Princip
 
 def erase(
     tx: Tx, runtime: Runtime, run: RunRow | erase_sql.ErasableRow, *, at: int, actor: str, details: Mapping[str, object]
-) -> None:
+) -> int:
     """Clears a finished run that was not erased before, a row of `erase_sql.finished_before`, and audits that.
 
-    Each warning keeps its place without its text, so that `completed_with_warnings` stays as it was.
+    Its children are erased first; one whose cancellation has not taken effect yet is closed. Each warning keeps its
+    place without its text, so that `completed_with_warnings` stays as it was. Returns how many runs it erased.
     """
+    # What still executes one has its objects removed again once it learns that the run was closed.
+    for unfinished in lifecycle_sql.children_in_flight(tx, run.run_id):
+        lifecycle.close_run(tx, unfinished.run_id, RunStatus.CANCELLED, at)
+    erased = 1
+    for child in erase_sql.children(tx, run.run_id):
+        erased += erase(tx, runtime, child, at=at, actor=actor, details={**details, "parent_run_id": run.run_id})
     warnings = json_text.write([_ERASED_WARNING] * len(json_text.parse(run.warnings)))
     manifest = run.pii_redaction
     if manifest is not None:
@@ -76,12 +84,13 @@ def erase(
     tx.after_commit(metrics.RUNS_ERASED.add)
     log_change(tx, run.run_id, None, ERASED)
     tx.after_commit(lambda: runtime.forget(run.run_id))
+    return erased
 
 
 ACTOR: Final = "system"
 
 ERASED_AT_ONCE: Final = 100
-"""Runs that are erased in one transaction."""
+"""Runs that are erased in one transaction, but for the children of the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +108,12 @@ class RunDataRetention:
         """Erases some runs; see `RetentionRule.delete_batch`."""
         days = deployment_sql.get(tx).retention_days
         due = erase_sql.finished_before(tx, now - days * DAY_MS, ERASED_AT_ONCE)
+        erased = 0
         for run in due:
-            erase(tx, self.runtime, run, at=now, actor=ACTOR, details={"retention_days": days})
-        return len(due)
+            erased += erase(tx, self.runtime, run, at=now, actor=ACTOR, details={"retention_days": days})
+            if erased >= ERASED_AT_ONCE:
+                break
+        return erased
 
 
 def rules(runtime: Runtime) -> tuple[RetentionRule, ...]:

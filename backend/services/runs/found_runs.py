@@ -43,6 +43,25 @@ class FoundRuns:
         return self._database.snapshot(work)
 
 
+def child_runs(
+    services: Services, request: run_lists_pb2.ListChildRunsRequest, workflow_ids: frozenset[str] | None
+) -> run_lists_pb2.ListChildRunsResponse:
+    """Returns a page of the children of a run, in the order of their starts; raises as `Paging`.
+
+    Who sees chosen workflows alone gets the children that run one of them.
+    """
+    paging = Paging(services.cursors, request, of=request.run_id)
+    after = (0, "") if paging.after is None else (int(paging.after[0]), str(paging.after[1]))
+    rows = services.database.read(lambda tx: list_sql.children(tx, request.run_id, after, paging.rows_to_read))
+    shown, token = paging.cut(rows, lambda row: (row.created_at, row.run_id))
+    items = [
+        run_lists_pb2.ChildRun(run=messages.summary(row), step=row.parent_step, item_index=row.parent_item)
+        for row in shown
+        if workflow_ids is None or row.workflow_id in workflow_ids
+    ]
+    return run_lists_pb2.ListChildRunsResponse(items=items, next_page_token=token)
+
+
 _RunPage = tuple[Sequence[RunSummaryRow], search_sql.FoundRunPosition | None]
 """The newest runs, and where the search stopped if it did before it found as many as asked for."""
 

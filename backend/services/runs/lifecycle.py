@@ -34,6 +34,9 @@ EVENT_OF_STATUS: Final[Mapping[str, str]] = {
 }
 
 
+_PARENT_ENDED: Final = "The step that started it has ended."
+
+
 class SegmentEndedError(Exception):
     """The segment is not running, so nothing may be recorded for it."""
 
@@ -254,7 +257,8 @@ def close_run(
 
     Withdraws pending approvals, cancels unfinished steps, promotes the outputs that completed steps left, writes the
     last events and ends every open segment. With `lease` it does so only while that owner executes that segment. A run
-    that never began gets no events; a parked one gets a closing segment of its own. `warnings` are added to the run's.
+    that never began gets no events; a parked one gets a closing segment of its own. Its children are cancelled.
+    `warnings` are added to the run's.
     `promoted` says whether the outputs were promoted before; None where the caller does not know.
     """
     if status not in RUN_TERMINAL:
@@ -298,6 +302,8 @@ def close_run(
         events += [NewEvent(EVENT_OF_STATUS[status], data=failure), SEGMENT_ENDED]
         append_events(tx, closing, at, events)
     lifecycle_sql.end_segments(tx, run_id, at)
+    if closed.has_children:
+        cancel_children(tx, run_id, at)
     if status == RunStatus.COMPLETED or lifecycle_sql.is_unswept(tx, run_id):
         # A run that resumes this one may need them; swept runs lose theirs with the final sweep.
         promotion_sql.order_removal_of_shared_files(tx, run_id)
@@ -316,6 +322,21 @@ def close_run(
         milliseconds=at - closed.created_at,
     )
     return True
+
+
+def cancel_children(tx: Tx, run_id: str, at: int) -> None:
+    """Cancels the children of a run that have not ended, as `cancel_child`."""
+    for child in lifecycle_sql.children_in_flight(tx, run_id):
+        if tx.changed_runs:
+            tx.changes_run(child.run_id, child.key_id)
+        cancel_child(tx, child.run_id, child.status, at)
+
+
+def cancel_child(tx: Tx, run_id: str, status: str, at: int) -> None:
+    """Cancels a child of this status at once, or has the process that executes it do so; those below it as well."""
+    lifecycle_sql.request_cancel(tx, run_id, at, _PARENT_ENDED)
+    if status != RunStatus.RUNNING:
+        close_run(tx, run_id, RunStatus.CANCELLED, at)
 
 
 def _count(closed: lifecycle_sql.ClosedRunRow, status: str, reason: str, at: int) -> None:

@@ -20,6 +20,7 @@ from sqlalchemy import (
 
 from backend.common.states import (
     APPROVAL_SETTLED,
+    RUN_IN_FLIGHT,
     RUN_TERMINAL,
     STEP_UNFINISHED,
     ApprovalState,
@@ -66,6 +67,15 @@ class ClosedRunRow(NamedTuple):
     key_id: str
     created_at: int
     has_webhooks: int
+    has_children: int
+
+
+class ChildInFlightRow(NamedTuple):
+    """A child that has not ended."""
+
+    run_id: str
+    key_id: str
+    status: str
 
 
 class RunOfSegmentRow(NamedTuple):
@@ -262,6 +272,18 @@ _CLOSING_COLUMNS: Final = (
 )
 # Read with the close, so that it costs runs of other keys no statement.
 _HAS_WEBHOOKS = exists().where(webhooks.c.key_id == runs.c.key_id)
+_CHILDREN = runs.alias("children")
+# SQLite's RETURNING names no table, so that a column of the changed row could not be told from one of a child.
+_HAS_CHILDREN = exists().where(
+    _CHILDREN.c.parent_run_id == _RUN,
+    _CHILDREN.c.status.in_([literal_column(f"'{status}'") for status in RUN_IN_FLIGHT]),
+)
+_CHILDREN_IN_FLIGHT = Query(
+    ChildInFlightRow,
+    select_row(ChildInFlightRow, runs)
+    .where(runs.c.parent_run_id == _RUN, status_in(*RUN_IN_FLIGHT))
+    .order_by(runs.c.created_at, runs.c.run_id),
+)
 _CLOSE: Final[Mapping[str, Query[ClosedRunRow]]] = {
     status: Query(
         ClosedRunRow,
@@ -280,6 +302,7 @@ _CLOSE: Final[Mapping[str, Query[ClosedRunRow]]] = {
         .returning(
             *(runs.c[name] for name in ClosedRunRow._fields if name in runs.c),
             case((_HAS_WEBHOOKS, _ONE), else_=_ZERO).label("has_webhooks"),
+            case((_HAS_CHILDREN, _ONE), else_=_ZERO).label("has_children"),
         ),
     )
     for status in RUN_TERMINAL
@@ -391,6 +414,11 @@ def warnings_of(tx: Tx, run_id: str) -> str:
 def close(tx: Tx, run_id: str, status: str, **columns: object) -> ClosedRunRow | None:
     """Sets a run's final status and its closing columns; None when it cannot move to that status."""
     return tx.first(_CLOSE[status], of_run_id=run_id, **{f"new_{name}": value for name, value in columns.items()})
+
+
+def children_in_flight(tx: Tx, run_id: str) -> list[ChildInFlightRow]:
+    """Returns the children of a run that have not ended, in the order of their starts."""
+    return tx.all(_CHILDREN_IN_FLIGHT, of_run_id=run_id)
 
 
 def withdraw_approvals(tx: Tx, run_id: str, at: int) -> None:

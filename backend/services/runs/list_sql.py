@@ -1,4 +1,4 @@
-"""SQL of the run list, newest first, in time that does not grow with the number of runs.
+"""SQL of the run list, newest first, in time that does not grow with the number of runs; children are not in it.
 
 Every read is a range of one index in the order of the list: all leading columns of the index are given, and a list of
 several statuses has one range for each. Where a filter leaves a leading column open, as the key for an administrator
@@ -28,7 +28,7 @@ from backend.common.states import RUN_IN_FLIGHT, RUN_TERMINAL, RUN_TRANSITIONS
 from backend.services.runs.rules import RunFilters
 from backend.storage.database import Tx
 from backend.storage.statements import Query, RowSelect, select_row
-from backend.storage.tables.runs import runs, status_in
+from backend.storage.tables.runs import NO_CHILD, runs, status_in
 
 
 class RunSummaryRow(NamedTuple):
@@ -51,6 +51,30 @@ class RunSummaryRow(NamedTuple):
     approvals_pending: int
     outputs_count: int
     warnings: str
+
+
+class ChildRunRow(NamedTuple):
+    """A child, with the step that started it, and the index of the item that it is for."""
+
+    run_id: str
+    workflow_id: str
+    workflow_name: str
+    version: int
+    status: str
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    client_reference: str | None
+    labels: str
+    steps_total: int
+    steps_completed: int
+    steps_failed: int
+    steps_skipped: int
+    approvals_pending: int
+    outputs_count: int
+    warnings: str
+    parent_step: str
+    parent_item: int | None
 
 
 class ValueRow(NamedTuple):
@@ -84,6 +108,24 @@ _BY_WORKFLOW: Final = _RunIndex("ix_runs_finished_of_workflow", ("key_id", "work
 _BY_REFERENCE: Final = _RunIndex(
     "ix_runs_finished_of_reference", ("client_reference", "key_id", "workflow_id", "status"), RUN_TERMINAL
 )
+
+
+_CHILDREN = Query(
+    ChildRunRow,
+    select_row(ChildRunRow, runs)
+    .where(
+        runs.c.parent_run_id == bindparam("of_run_id"),
+        tuple_(runs.c.created_at, runs.c.run_id)
+        > tuple_(bindparam("after_created_at", type_=BigInteger), bindparam("after_run_id", type_=Text)),
+    )
+    .order_by(runs.c.created_at, runs.c.run_id)
+    .limit(bindparam("limit")),
+)
+
+
+def children(tx: Tx, run_id: str, after: tuple[int, str], limit: int) -> list[ChildRunRow]:
+    """Returns children of a run in the order of their starts, after a position of created_at and run id."""
+    return tx.all(_CHILDREN, of_run_id=run_id, after_created_at=after[0], after_run_id=after[1], limit=limit)
 
 
 def newest(
@@ -151,7 +193,9 @@ def _newest(equal: frozenset[str], statuses: tuple[str, ...] = (), usual: bool =
         columns = (*sorted(equal), *_ORDER)
         found = tuple_(*_columns(columns))
         within = [found < _position("upper", sorted(equal)), found >= _position("lower", sorted(equal))]
-        return Query(RunSummaryRow, _newest_first(select_row(RunSummaryRow, runs).where(*within), columns).limit(limit))
+        return Query(
+            RunSummaryRow, _newest_first(select_row(RunSummaryRow, runs).where(*within, NO_CHILD), columns).limit(limit)
+        )
     ranges = [_range(equal, status).limit(limit) for status in statuses]
     return Query(
         RunSummaryRow, ranges[0] if len(ranges) == 1 else union_all(*(select(each.subquery()) for each in ranges))
@@ -172,6 +216,7 @@ def _range(equal: frozenset[str], status: str) -> RowSelect:
         found < _position("upper", index.leading, status),
         found >= _position("lower", index.leading, status),
         index.condition(),
+        NO_CHILD,
         *(runs.c[name] == bindparam(name) for name in sorted(equal - set(index.leading))),
     )
     return _newest_first(query, columns).with_hint(runs, f"INDEXED BY {index.name}", "sqlite")

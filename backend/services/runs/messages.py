@@ -11,7 +11,7 @@ from backend.common import json_text
 from backend.common.states import DeadlineAction, RunStatus, StepStatus
 from backend.services.runs.approvals_sql import PendingApprovalRow
 from backend.services.runs.approvers import Decider, read_approvers
-from backend.services.runs.list_sql import RunSummaryRow
+from backend.services.runs.list_sql import ChildRunRow, RunSummaryRow
 from backend.services.runs.rules import STATUS_NUMBERS
 from backend.services.workflows.messages import hours_message, stored_policy_message
 from backend.storage.tables.runs import RunRow
@@ -48,7 +48,7 @@ def trigger_name(trigger: runs_pb2.TriggeredBy.ValueType) -> str:
     return _TRIGGER_NAMES[trigger]
 
 
-def summary(row: RunRow | RunSummaryRow) -> runs_pb2.RunSummary:
+def summary(row: RunRow | RunSummaryRow | ChildRunRow) -> runs_pb2.RunSummary:
     """A run in short; the edge makes the links."""
     message = runs_pb2.RunSummary(
         run_id=row.run_id,
@@ -94,6 +94,7 @@ def detail(row: RunRow) -> runs_pb2.Run:
         etag=entity_tag(row),
         resumed_from=row.resumed_from,
         resumed_by=row.resumed_by,
+        parent_run_id=row.parent_run_id,
     )
     message.pii_policy.CopyFrom(stored_policy_message(row.pii_policy))
     if row.data_purged_at is not None:
@@ -227,7 +228,9 @@ def _time(milliseconds: int | None) -> Timestamp | None:
     return None if milliseconds is None else to_timestamp(milliseconds)
 
 
-def _set_times(message: runs_pb2.RunSummary | runs_pb2.Step, row: RunRow | RunSummaryRow | StepRow) -> None:
+def _set_times(
+    message: runs_pb2.RunSummary | runs_pb2.Step, row: RunRow | RunSummaryRow | ChildRunRow | StepRow
+) -> None:
     if row.started_at is not None:
         set_milliseconds(message.started_at, row.started_at)
     if row.finished_at is not None:

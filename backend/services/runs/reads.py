@@ -94,7 +94,7 @@ class RunReads:
             return runs_pb2.Run(etag=run.etag, not_modified=True)
         if key_id is None:
             by = self._database.read(lambda tx: sql.started_by(tx, request.run_id))
-            run.MergeFrom(runs_pb2.Run(started_by=by))
+            run.MergeFrom(runs_pb2.Run(started_by=by, parent_step=row.parent_step))
         hide_inputs(run, caller)
         return run
 

@@ -10,7 +10,7 @@ from backend.services.runs.rules import RunFilters
 from backend.services.runs.sql import STARTED_BY
 from backend.storage.database import Tx
 from backend.storage.statements import Query, RowSelect, select_row
-from backend.storage.tables.runs import run_labels, runs, status_in
+from backend.storage.tables.runs import NO_CHILD, run_labels, runs, status_in
 from backend.storage.tables.segments import approvals
 
 MOST_LOOKED_AT: Final = 2_000
@@ -131,5 +131,5 @@ def _bound(which: str) -> Tuple:
 
 
 def _filtered(query: RowSelect, equal: frozenset[str], statuses: tuple[str, ...]) -> RowSelect:
-    query = query.where(*(runs.c[name] == bindparam(name, type_=Text) for name in sorted(equal)))
+    query = query.where(NO_CHILD, *(runs.c[name] == bindparam(name, type_=Text) for name in sorted(equal)))
     return query.where(status_in(*statuses)) if statuses else query

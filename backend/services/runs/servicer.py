@@ -21,7 +21,7 @@ from backend.services.runs.approvals import Approvals
 from backend.services.runs.erasure import erase_run
 from backend.services.runs.figures import RunDays, workflow_figures
 from backend.services.runs.figures_sql import DayRow
-from backend.services.runs.found_runs import FoundRuns
+from backend.services.runs.found_runs import FoundRuns, child_runs
 from backend.services.runs.reads import RunReads, find_state
 from backend.services.runs.resume.service import RunResumer
 from backend.services.runs.runtime_port import Runtime
@@ -213,6 +213,12 @@ class RunListsServicer(run_lists_pb2_grpc.RunListsServiceServicer):
     ) -> run_lists_pb2.ListFoundRunsResponse:
         """Returns the runs that a text and filters leave, newest first."""
         return self._found.page(request, principal_of(context).workflow_ids)
+
+    def ListChildRuns(
+        self, request: run_lists_pb2.ListChildRunsRequest, context: grpc.ServicerContext
+    ) -> run_lists_pb2.ListChildRunsResponse:
+        """Returns the runs that steps of a run started."""
+        return child_runs(self._services, request, principal_of(context).workflow_ids)
 
     def GetRunDays(
         self, request: run_lists_pb2.GetRunDaysRequest, context: grpc.ServicerContext

@@ -24,7 +24,13 @@ class WebhookEvent(StrEnum):
     SCHEDULE_FAILED = "schedule.failed"
 
 
-RUN_EVENTS: Final = (WebhookEvent.RUN_ENDED, WebhookEvent.RUN_WAITING, WebhookEvent.RUN_ERASED)
+RUN_EVENTS: Final = (
+    WebhookEvent.RUN_ENDED,
+    WebhookEvent.RUN_WAITING,
+    WebhookEvent.RUN_ERASED,
+    WebhookEvent.APPROVAL_REMINDED,
+    WebhookEvent.APPROVAL_EXPIRED,
+)
 """Events of a key's own runs, which a webhook has unless others are chosen."""
 
 

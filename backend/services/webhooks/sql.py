@@ -31,7 +31,7 @@ from backend.storage.retention import RowRetention
 from backend.storage.sql_expressions import Purge, containing
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.keys import api_keys
-from backend.storage.tables.runs import runs
+from backend.storage.tables.runs import NO_CHILD, runs
 from backend.storage.tables.webhooks import WebhookDeliveryRow, WebhookRow, webhook_deliveries, webhooks
 
 MAX_COUNTED: Final = 10_000
@@ -207,7 +207,12 @@ def _add(event: WebhookEvent) -> Command:
         .select_from(runs)
         .join(webhooks, webhooks.c.key_id == runs.c.key_id)
         .join(api_keys, api_keys.c.key_id == webhooks.c.key_id)
-        .where(runs.c.run_id == _RUN, FLAGS[event] == literal_column("1"), api_keys.c.revoked_at.is_(None))
+        .where(
+            runs.c.run_id == _RUN,
+            NO_CHILD,
+            FLAGS[event] == literal_column("1"),
+            api_keys.c.revoked_at.is_(None),
+        )
     )
     return Command(insert(webhook_deliveries).from_select(_MESSAGE_COLUMNS, messages))
 

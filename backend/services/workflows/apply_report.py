@@ -9,6 +9,7 @@ from backend.common.json_text import JsonObject
 from backend.common.optional_parts import GRAPHS
 from backend.common.secrets import how_to_set
 from backend.services.workflows import resources_sql, sql, versions_sql
+from backend.services.workflows.child_readiness import ChildReadiness
 from backend.services.workflows.manifests.names import MANIFEST_KINDS, RESOURCE_KINDS
 from backend.services.workflows.new_versions import ApplyResult
 from backend.services.workflows.rules import readiness, secrets_of
@@ -83,7 +84,8 @@ def _of_workflow(
     version, status = (one.version, row.status) if restored is None else (restored, "active")
     definition = _definition(tx, one.id, version)
     found = resources_of_version(tx, one.id, version, definition)
-    not_ready = readiness(definition, found, status, capabilities)
+    of_children = ChildReadiness(tx, capabilities).reasons(one.id, version, definition)
+    not_ready = readiness(definition, found, status, capabilities, of_children)
     warnings = [
         f"Knowledge graph '{entry['knowledge_graph']}' does not exist: nothing is published to it."
         for entry in definition["publish"]

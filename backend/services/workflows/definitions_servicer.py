@@ -6,7 +6,6 @@ from typing import Final, TypeVar
 
 import grpc
 
-from backend.common.errors import invalid
 from backend.common.paging import Paging
 from backend.rpc.callers import principal_of
 from backend.services.audit import sql as audit
@@ -123,14 +122,12 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
         self, request: definitions_pb2.ListDefinitionUsesRequest, context: grpc.ServicerContext
     ) -> definitions_pb2.ListDefinitionUsesResponse:
         """Workflows by name."""
-        if request.kind not in RESOURCE_KINDS:
-            raise invalid("kind", f"must be one of: {', '.join(RESOURCE_KINDS)}")
 
         def work(tx: Tx) -> definitions_pb2.ListDefinitionUsesResponse:
             found = definitions.find(tx, request.kind, request.definition, deleted=True)
             paging = Paging(self._services.cursors, request, of=found.id)
             (name,) = paging.after or ("",)
-            key = RESOURCE_KINDS[found.kind], found.name
+            key = RESOURCE_KINDS.get(found.kind, "workflow"), found.name
             if found.deleted:
                 return definitions_pb2.ListDefinitionUsesResponse()
             rows = uses(tx, found.id, key, after=str(name), limit=paging.rows_to_read)

@@ -14,8 +14,8 @@ from backend.services.audit import sql as audit
 from backend.services.workflows import definitions, definitions_sql, deletion_sql, schedules_sql, sql, versions_sql
 from backend.services.workflows.definitions import WORKFLOW, Definition
 from backend.services.workflows.manifests.names import MOST_OF_A_KIND, RESOURCE_KINDS
-from backend.services.workflows.rules import ResourceKey, referred_resources
-from backend.services.workflows.uses import PINNED_KINDS
+from backend.services.workflows.rules import ResourceKey
+from backend.services.workflows.uses import PINNED_KINDS, named_definitions
 from backend.storage.database import Database, Tx
 from backend.storage.retention import RetentionRule
 from workflow_api.v1 import errors_pb2
@@ -37,7 +37,7 @@ class _UnreadError(Exception):
 
 
 class _Naming:
-    """Versions of workflows that name a connector or a knowledge graph.
+    """Versions of workflows that name a connector, a knowledge graph or another workflow.
 
     A version never changes. So each is read once, before the transaction of a deletion: definitions may have 8 MiB.
     """
@@ -53,7 +53,7 @@ class _Naming:
             read = partial(versions_sql.definition_text, workflow_id=workflow_id, version=version)
             text = self._database.read(read) or ""
             # To parse one that lacks the name would be for nothing.
-            self._named[key, (workflow_id, version)] = name in text and key in referred_resources(json.loads(text))
+            self._named[key, (workflow_id, version)] = name in text and key in named_definitions(json.loads(text))
 
     def chosen(self, key: ResourceKey, versions: Iterable[Version]) -> set[Version]:
         """Returns the versions that name a resource.
@@ -85,7 +85,7 @@ def delete_definition(database: Database, kind: str, id_or_name: str, *, now: in
 
 def _delete(tx: Tx, kind: str, id_or_name: str, naming: _Naming, *, now: int, actor: str) -> Definition:
     found = definitions.find(tx, kind, id_or_name)
-    used_by = list(_users_of_workflow(tx, found) if kind == WORKFLOW else _users_of_resource(tx, found, naming))
+    used_by = list(_users_of_workflow(tx, found, naming) if kind == WORKFLOW else _users_of_resource(tx, found, naming))
     stored = RESOURCE_KINDS.get(kind, "workflow")
     if used_by:
         noun = stored.replace("_", " ")
@@ -104,10 +104,11 @@ def _delete(tx: Tx, kind: str, id_or_name: str, naming: _Naming, *, now: int, ac
     return found
 
 
-def _users_of_workflow(tx: Tx, found: Definition) -> Iterator[str]:
+def _users_of_workflow(tx: Tx, found: Definition, naming: _Naming) -> Iterator[str]:
     yield from _named("key", [f"'{row.name}' ({row.key_id})" for row in deletion_sql.keys_listing(tx, found.id)])
     yield from _named("person", [f"'{name}'" for name in deletion_sql.people_listing(tx, found.id)])
     yield from _named("run", *deletion_sql.runs_of_workflow(tx, found.id, _MOST_NAMED))
+    yield from _users_by_name(tx, (WORKFLOW.lower(), found.name), naming)
 
 
 def _users_of_resource(tx: Tx, found: Definition, naming: _Naming) -> Iterator[str]:
@@ -117,15 +118,20 @@ def _users_of_resource(tx: Tx, found: Definition, naming: _Naming) -> Iterator[s
         yield from _named("workflow", [f"'{name}'" for name in users])
         yield from _named("run", *deletion_sql.runs_of_pin(tx, found.id, _MOST_NAMED))
         return
+    yield from _users_by_name(tx, (kind, found.name), naming)
+    if kind == "knowledge_graph":
+        yield from _named("publication of run", *deletion_sql.publishing(tx, found.id, _MOST_NAMED))
+
+
+def _users_by_name(tx: Tx, key: ResourceKey, naming: _Naming) -> Iterator[str]:
+    """Yields the workflows whose newest versions name a definition, and the runs in flight whose versions do."""
     newest = {(row.workflow_id, row.newest_version): row.name for row in sql.all_workflows(tx)}
     in_flight = {(row.workflow_id, row.version): row for row in deletion_sql.versions_in_flight(tx)}
-    chosen = naming.chosen((kind, found.name), {*newest, *in_flight})
+    chosen = naming.chosen(key, {*newest, *in_flight})
     yield from _named("workflow", [f"'{name}'" for name in sorted(newest[each] for each in newest.keys() & chosen)])
     running = [in_flight[each] for each in sorted(in_flight.keys() & chosen)]
     count = sum(row.runs for row in running)
     yield from _named("run", deletion_sql.some_runs(tx, running, _MOST_NAMED), count)
-    if kind == "knowledge_graph":
-        yield from _named("publication of run", *deletion_sql.publishing(tx, found.id, _MOST_NAMED))
 
 
 def _named(noun: str, names: Sequence[str], count: int | None = None) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Workflow version with its resources resolved, as starts and the runtime read it, and the cache of such versions."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -12,6 +12,7 @@ from backend.common.errors import ApiError
 from backend.common.json_text import JsonMapping
 from backend.common.states import DeadlineAction, StepStatus
 from backend.services.workflows import sql
+from backend.services.workflows.child_readiness import ChildReadiness
 from backend.services.workflows.manifests.names import DEFAULT_ENVIRONMENT
 from backend.services.workflows.parameters import judged_quickly
 from backend.services.workflows.pii_policy import Policy
@@ -247,7 +248,8 @@ def _resolved(
         return ResolvedWorkflow(row.workflow_id, row.name, row.status, None), 0
     definition = json.loads(text)
     found = resources_of_version(tx, row.workflow_id, wanted, definition)
-    terms = resolve(row.workflow_id, row.name, row.status, wanted, definition, found, capabilities)
+    of_children = ChildReadiness(tx, capabilities).reasons(row.workflow_id, wanted, definition)
+    terms = resolve(row.workflow_id, row.name, row.status, wanted, definition, found, capabilities, of_children)
     return terms, len(text) + sum(resource.size for resource in found.values())
 
 
@@ -259,15 +261,19 @@ def resolve(
     definition: Definition,
     resources: Resources,
     capabilities: Capabilities = NO_CAPABILITIES,
+    of_children: Sequence[str] = (),
 ) -> ResolvedWorkflow:
-    """Resolves the names in a definition; the reasons list those of resources that do not exist."""
+    """Resolves the names in a definition; the reasons list those of resources that do not exist.
+
+    `of_children` are the reasons of the workflows that its steps name.
+    """
     settings = definition["settings"]
     return ResolvedWorkflow(
         workflow_id=workflow_id,
         name=name,
         status=status,
         version=version,
-        reasons=tuple(readiness(definition, resources, status, capabilities)),
+        reasons=tuple(readiness(definition, resources, status, capabilities, of_children)),
         parameters=tuple(_parameter(declaration, resources) for declaration in definition["parameters"]),
         steps=tuple(
             _step(step, resources, phase)

@@ -91,13 +91,20 @@ class Resource:
 
 Resources = Mapping[ResourceKey, Resource]
 
+MOST_DEPTH: Final = 3
+"""Most runs above a child."""
+
 
 def readiness(
-    definition: Definition, resources: Resources, status: str, capabilities: Capabilities = NO_CAPABILITIES
+    definition: Definition,
+    resources: Resources,
+    status: str,
+    capabilities: Capabilities = NO_CAPABILITIES,
+    of_children: Sequence[str] = (),
 ) -> list[str]:
     """Returns the reasons why a workflow version cannot run, each worded for a person; empty if it is ready.
 
-    `capabilities` are those of this deployment.
+    `capabilities` are those of this deployment; `of_children` are the reasons of the workflows that its steps name.
     """
     return [
         *_BY_STATUS[status],
@@ -106,6 +113,7 @@ def readiness(
         *_connector_reasons(definition, resources),
         *_environment_reasons(definition, resources, capabilities),
         *_policy_reasons(definition, capabilities),
+        *of_children,
     ]
 
 
@@ -123,6 +131,11 @@ def referred_resources(definition: Definition) -> set[ResourceKey]:
         *(("connector", name) for name in connectors(definition)),
         *(("knowledge_graph", entry["knowledge_graph"]) for entry in definition["publish"]),
     }
+
+
+def child_workflows(definition: Definition) -> list[str]:
+    """Returns the names of the workflows that steps start, each once, in order."""
+    return list(dict.fromkeys(name for step in definition["steps"] if (name := step.get("workflow")) is not None))
 
 
 def connectors(definition: Definition) -> list[str]:

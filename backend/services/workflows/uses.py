@@ -10,7 +10,14 @@ from backend.resources.environments import sql as environments
 from backend.resources.environments.lock import lock_digest
 from backend.services.workflows import definitions_sql, resources_sql, versions_sql
 from backend.services.workflows.definitions_sql import UseRow
-from backend.services.workflows.rules import Definition, Resource, ResourceKey, all_steps, referred_resources
+from backend.services.workflows.rules import (
+    Definition,
+    Resource,
+    ResourceKey,
+    all_steps,
+    child_workflows,
+    referred_resources,
+)
 from backend.services.workflows.versions_sql import Pin, PinnedRow, Pins
 from backend.storage.database import Tx
 
@@ -86,10 +93,10 @@ class Use(NamedTuple):
 
 
 def uses(tx: Tx, resource_id: str, key: ResourceKey, *, after: str, limit: int) -> list[Use]:
-    """Returns workflows that use a resource, by name, that come after a name.
+    """Returns workflows that use a resource, or start a workflow as a step, by name, that come after a name.
 
-    Agents and environments are those that the version is pinned to (contract 23.11); connectors and knowledge graphs
-    are not pinned: what counts is the name.
+    Agents and environments are those that the version is pinned to (contract 23.11); connectors, knowledge graphs and
+    workflows are not pinned: what counts is the name.
     """
     if key[0] in PINNED_KINDS:
         rows = definitions_sql.uses(tx, resource_id, after=after, limit=limit)
@@ -97,8 +104,13 @@ def uses(tx: Tx, resource_id: str, key: ResourceKey, *, after: str, limit: int) 
     return [_use(row, key, definition) for row, definition in _naming(tx, key, after)][:limit]
 
 
+def named_definitions(definition: Definition) -> set[ResourceKey]:
+    """Returns the resources that a definition names, and the workflows that its steps start."""
+    return {*referred_resources(definition), *(("workflow", name) for name in child_workflows(definition))}
+
+
 def names_of_users(tx: Tx, key: ResourceKey) -> list[str]:
-    """Returns the names of all workflows that name a resource, in order."""
+    """Returns the names of all workflows that name a resource, or start a workflow, in order."""
     return [row.name for row, _ in _naming(tx, key, "")]
 
 
@@ -106,7 +118,7 @@ def _naming(tx: Tx, key: ResourceKey, after: str) -> Iterator[tuple[UseRow, Defi
     # Of the definitions, which may have 8 MiB, those alone are read that have the name anywhere.
     for row in definitions_sql.mentioning(tx, canonical(key[1]), after=after):
         definition = _definition(tx, row)
-        if key in referred_resources(definition):
+        if key in named_definitions(definition):
             yield row, definition
 
 

@@ -118,7 +118,7 @@ CREATE TABLE runs (
 	data_purged_at BIGINT, 
 	pii_policy TEXT NOT NULL, 
 	pii_redaction TEXT, 
-	redaction_state TEXT NOT NULL, resumed_from TEXT, resumed_by TEXT, 
+	redaction_state TEXT NOT NULL, resumed_from TEXT, resumed_by TEXT, parent_run_id TEXT, parent_step TEXT, parent_item INTEGER, depth INTEGER DEFAULT '0' NOT NULL, 
 	CONSTRAINT pk_runs PRIMARY KEY (run_id)
 );
 CREATE INDEX ix_runs_newest ON runs (created_at, run_id);
@@ -605,12 +605,12 @@ CREATE TABLE "webhook_deliveries" (
 	CONSTRAINT fk_webhook_deliveries_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
 	CONSTRAINT fk_webhook_deliveries_webhook_id_webhooks FOREIGN KEY(webhook_id) REFERENCES webhooks (webhook_id) ON DELETE CASCADE
 );
-CREATE INDEX ix_webhook_deliveries_newest ON webhook_deliveries (webhook_id, occurred_at, message_id);
+CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
 CREATE UNIQUE INDEX ix_webhook_deliveries_order ON webhook_deliveries (webhook_id, run_id, ordinal);
+CREATE INDEX ix_webhook_deliveries_newest ON webhook_deliveries (webhook_id, occurred_at, message_id);
 CREATE INDEX ix_webhook_deliveries_run_id ON webhook_deliveries (run_id);
 CREATE INDEX ix_webhook_deliveries_occurred_at ON webhook_deliveries (occurred_at);
 CREATE INDEX ix_webhook_deliveries_pending ON webhook_deliveries (webhook_id, run_id, ordinal) WHERE state = 'pending';
-CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX ix_approvals_deadline ON approvals (deadline_at) WHERE state = 'pending' AND deadline_at IS NOT NULL;
 CREATE INDEX ix_approvals_remind ON approvals (remind_at) WHERE state = 'pending' AND remind_at IS NOT NULL;
 CREATE TABLE step_items (
@@ -626,4 +626,6 @@ CREATE TABLE step_items (
 	CONSTRAINT pk_step_items PRIMARY KEY (run_id, step, item_index), 
 	CONSTRAINT fk_step_items_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
-INSERT INTO alembic_version (version_num) VALUES ('0033');
+CREATE INDEX ix_runs_children ON runs (parent_run_id, created_at, run_id) WHERE parent_run_id IS NOT NULL;
+CREATE INDEX ix_runs_children_in_flight ON runs (key_id) WHERE parent_run_id IS NOT NULL AND (status = 'queued' OR status = 'running' OR status = 'waiting_for_approval');
+INSERT INTO alembic_version (version_num) VALUES ('0034');

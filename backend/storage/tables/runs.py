@@ -12,8 +12,10 @@ from sqlalchemy import (
     Integer,
     Table,
     Text,
+    func,
     literal_column,
     or_,
+    select,
 )
 
 from backend.common.states import RUN_IN_FLIGHT, RUN_TERMINAL
@@ -83,6 +85,12 @@ runs = Table(
     # The run that this one resumed, and the newest run that resumed this one.
     Column("resumed_from", Text),
     Column("resumed_by", Text),
+    # Of a child: the run and the step that started it, and the index of the item that it is for, if any.
+    Column("parent_run_id", Text),
+    Column("parent_step", Text),
+    Column("parent_item", Integer),
+    # Number of runs above it.
+    Column("depth", Integer, nullable=False, server_default="0"),
     Index("ix_runs_newest_of_key", "key_id", "created_at", "run_id"),
     Index("ix_runs_newest", "created_at", "run_id"),
     partial_index("ix_runs_unswept", "finished_at", where="redaction_state = 'pending'"),
@@ -101,6 +109,9 @@ runs = Table(
     ),
     # Each key has at most as many rows here as it may have runs in flight.
     partial_index("ix_runs_in_flight", "key_id", "status", "created_at", "run_id", where=_IN_FLIGHT),
+    partial_index("ix_runs_children", "parent_run_id", "created_at", "run_id", where="parent_run_id IS NOT NULL"),
+    # The runs in flight of a key that take none of its slots.
+    partial_index("ix_runs_children_in_flight", "key_id", where=f"parent_run_id IS NOT NULL AND ({_IN_FLIGHT})"),
     # The filter of the list, then its order; entries are written once, when a run finishes.
     partial_index("ix_runs_finished", "key_id", "status", "created_at", "run_id", where=_FINISHED),
     partial_index(
@@ -201,11 +212,26 @@ class RunRow(NamedTuple):
     redaction_state: str
     resumed_from: str | None
     resumed_by: str | None
+    parent_run_id: str | None
+    parent_step: str | None
+    parent_item: int | None
+    depth: int
+
+
+NO_CHILD: Final[ColumnElement[bool]] = runs.c.parent_run_id.is_(None)
+"""Condition on `runs` that no other run started it: a child is in no list, and takes no slot."""
 
 
 def status_in(*statuses: str) -> ColumnElement[bool]:
     """Returns a condition on `runs` with the statuses in its text, so that a partial index can serve it."""
     return or_(*(runs.c.status == literal_column(f"'{status}'") for status in statuses))
+
+
+def runs_in_slots(key_id: ColumnElement[str]) -> ColumnElement[int]:
+    """Returns the number of runs of a key that take its slots: those in flight without children, from indexes alone."""
+    in_flight = select(func.count()).select_from(runs).where(runs.c.key_id == key_id, status_in(*RUN_IN_FLIGHT))
+    children = in_flight.where(runs.c.parent_run_id.is_not(None))
+    return in_flight.scalar_subquery() - children.scalar_subquery()
 
 
 idempotency_records = Table(

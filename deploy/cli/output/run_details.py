@@ -75,6 +75,7 @@ RUN_DETAILS: Final = (
     TableColumn("started_by", starter),
     TableColumn("resumed_from", "resumed_from"),
     TableColumn("resumed_by", "resumed_by"),
+    TableColumn("parent_run_id", "parent_run_id"),
     TableColumn("client_reference", "client_reference"),
     TableColumn("labels", "labels"),
     TableColumn("parameters", _json("parameters")),
@@ -93,6 +94,15 @@ RUN_COLUMNS: Final = (
     TableColumn("DURATION", "duration_ms", Form.DURATION, rank=3),
     TableColumn("REFERENCE", "client_reference", Form.TEXT, rank=4),
     TableColumn("WARNINGS", lambda record: len(record["warnings"]) or None, Form.NUMBER, rank=5),
+)
+
+CHILD_COLUMNS: Final = (
+    TableColumn("STEP", "step", rank=0),
+    TableColumn("ITEM", "item_index", Form.NUMBER, rank=3),
+    TableColumn("CHILD", "run.run_id", rank=0),
+    TableColumn("WORKFLOW", "run.workflow_name", Form.TEXT, rank=2),
+    TableColumn("STATUS", "run.status", Form.STATUS, rank=0),
+    TableColumn("DURATION", "run.duration_ms", Form.DURATION, rank=1),
 )
 
 STEP_COLUMNS: Final = (

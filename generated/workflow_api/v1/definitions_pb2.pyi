@@ -273,7 +273,7 @@ Global___CompareVersionsResponse: _TypeAlias = CompareVersionsResponse  # noqa: 
 
 @_typing.final
 class ListDefinitionUsesRequest(_message.Message):
-    """Asks which workflows use a resource."""
+    """Asks which workflows use a definition."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -282,7 +282,7 @@ class ListDefinitionUsesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """`Agent`, `Environment`, `Connector` or `KnowledgeGraph`."""
+    """`Agent`, `Environment`, `Connector`, `KnowledgeGraph`, or `Workflow` for those that start it as a step."""
     definition: _builtins.str
     """Id or name."""
     page_size: _builtins.int

@@ -112,7 +112,7 @@ class DefinitionsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListDefinitionUses(self, request, context):
-        """The workflows whose newest version uses a resource, by name, each with the version that it uses and with what its
+        """The workflows whose newest version uses a resource, or starts a workflow as a step, by name, each with the version that it uses and with what its
         steps name together with the resource.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -45,7 +45,7 @@ class DefinitionsServiceStub:
     CompareVersions: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.CompareVersionsRequest, _definitions_pb2.CompareVersionsResponse]
     """What differs between two versions of a definition."""
     ListDefinitionUses: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.ListDefinitionUsesRequest, _definitions_pb2.ListDefinitionUsesResponse]
-    """The workflows whose newest version uses a resource, by name, each with the version that it uses and with what its
+    """The workflows whose newest version uses a resource, or starts a workflow as a step, by name, each with the version that it uses and with what its
     steps name together with the resource.
     """
     FindWorkflows: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.FindWorkflowsRequest, _definitions_pb2.FindWorkflowsResponse]
@@ -79,7 +79,7 @@ class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
     CompareVersions: _aio.UnaryUnaryMultiCallable[_definitions_pb2.CompareVersionsRequest, _definitions_pb2.CompareVersionsResponse]  # type: ignore[assignment]
     """What differs between two versions of a definition."""
     ListDefinitionUses: _aio.UnaryUnaryMultiCallable[_definitions_pb2.ListDefinitionUsesRequest, _definitions_pb2.ListDefinitionUsesResponse]  # type: ignore[assignment]
-    """The workflows whose newest version uses a resource, by name, each with the version that it uses and with what its
+    """The workflows whose newest version uses a resource, or starts a workflow as a step, by name, each with the version that it uses and with what its
     steps name together with the resource.
     """
     FindWorkflows: _aio.UnaryUnaryMultiCallable[_definitions_pb2.FindWorkflowsRequest, _definitions_pb2.FindWorkflowsResponse]  # type: ignore[assignment]
@@ -134,7 +134,7 @@ class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _definitions_pb2.ListDefinitionUsesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_definitions_pb2.ListDefinitionUsesResponse, _abc.Awaitable[_definitions_pb2.ListDefinitionUsesResponse]]:
-        """The workflows whose newest version uses a resource, by name, each with the version that it uses and with what its
+        """The workflows whose newest version uses a resource, or starts a workflow as a step, by name, each with the version that it uses and with what its
         steps name together with the resource.
         """
 

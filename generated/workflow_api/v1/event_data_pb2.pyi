@@ -77,6 +77,8 @@ class EventData(_message.Message):
     APPROVAL_EXPIRED_FIELD_NUMBER: _builtins.int
     STEP_ITEM_COMPLETED_FIELD_NUMBER: _builtins.int
     STEP_ITEM_FAILED_FIELD_NUMBER: _builtins.int
+    CHILD_STARTED_FIELD_NUMBER: _builtins.int
+    CHILD_ENDED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def segment_started(self) -> Global___SegmentStartedData:
         """A runtime segment began."""
@@ -177,6 +179,14 @@ class EventData(_message.Message):
     def step_item_failed(self) -> Global___StepItemFailedData:
         """An attempt of an item of a fan-out failed."""
 
+    @_builtins.property
+    def child_started(self) -> Global___ChildData:
+        """A step started a run of another workflow, a child."""
+
+    @_builtins.property
+    def child_ended(self) -> Global___ChildData:
+        """A child ended."""
+
     def __init__(
         self,
         *,
@@ -205,12 +215,14 @@ class EventData(_message.Message):
         approval_expired: Global___ApprovalExpiredData | None = ...,
         step_item_completed: Global___StepItemCompletedData | None = ...,
         step_item_failed: Global___StepItemFailedData | None = ...,
+        child_started: Global___ChildData | None = ...,
+        child_ended: Global___ChildData | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_expired", b"approval_expired", "approval_reminded", b"approval_reminded", "approval_requested", b"approval_requested", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_item_completed", b"step_item_completed", "step_item_failed", b"step_item_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_expired", b"approval_expired", "approval_reminded", b"approval_reminded", "approval_requested", b"approval_requested", "child_ended", b"child_ended", "child_started", b"child_started", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_item_completed", b"step_item_completed", "step_item_failed", b"step_item_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_expired", b"approval_expired", "approval_reminded", b"approval_reminded", "approval_requested", b"approval_requested", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_item_completed", b"step_item_completed", "step_item_failed", b"step_item_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_expired", b"approval_expired", "approval_reminded", b"approval_reminded", "approval_requested", b"approval_requested", "child_ended", b"child_ended", "child_started", b"child_started", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_item_completed", b"step_item_completed", "step_item_failed", b"step_item_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_data: _TypeAlias = _typing.Literal["segment_started", "segment_ended", "run_started", "run_completed", "run_failed", "run_cancelled", "inputs_materialised", "step_started", "step_progress", "step_completed", "step_failed", "step_skipped", "approval_requested", "approval_decided", "output_promoted", "redaction_started", "redaction_completed", "publish_started", "publish_completed", "warning", "step_reused", "approval_reminded", "approval_expired", "step_item_completed", "step_item_failed"]  # noqa: Y015
+    _WhichOneofReturnType_data: _TypeAlias = _typing.Literal["segment_started", "segment_ended", "run_started", "run_completed", "run_failed", "run_cancelled", "inputs_materialised", "step_started", "step_progress", "step_completed", "step_failed", "step_skipped", "approval_requested", "approval_decided", "output_promoted", "redaction_started", "redaction_completed", "publish_started", "publish_completed", "warning", "step_reused", "approval_reminded", "approval_expired", "step_item_completed", "step_item_failed", "child_started", "child_ended"]  # noqa: Y015
     _WhichOneofArgType_data: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_data) -> _WhichOneofReturnType_data | None: ...
 
@@ -376,6 +388,38 @@ class StepReusedData(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StepReusedData: _TypeAlias = StepReusedData  # noqa: Y015
+
+@_typing.final
+class ChildData(_message.Message):
+    """Data of `child.started` and `child.ended`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    ITEM_INDEX_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The child."""
+    status: _runs_pb2.RunStatus.ValueType
+    """Its status: `queued` as it starts, its final one as it ends."""
+    item_index: _builtins.int
+    """Index of the item that it is for, from 0; null where the step has no items."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        status: _runs_pb2.RunStatus.ValueType = ...,
+        item_index: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_item_index", b"_item_index", "item_index", b"item_index"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_item_index", b"_item_index", "item_index", b"item_index", "run_id", b"run_id", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__item_index: _TypeAlias = _typing.Literal["item_index"]  # noqa: Y015
+    _WhichOneofArgType__item_index: _TypeAlias = _typing.Literal["_item_index", b"_item_index"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__item_index) -> _WhichOneofReturnType__item_index | None: ...
+
+Global___ChildData: _TypeAlias = ChildData  # noqa: Y015
 
 @_typing.final
 class StepFailedData(_message.Message):

@@ -28,7 +28,7 @@ from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 from workflow_api.v1 import runs_pb2 as workflow__api_dot_v1_dot_runs__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fworkflow_api/v1/run_lists.proto\x12\x0fworkflow_api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\x1a\x1aworkflow_api/v1/runs.proto\"\xb0\x03\n\x14ListFoundRunsRequest\x12\x1a\n\x06search\x18\x01 \x01(\tB\n\xba\xbb\x18\x06\x18\xca\x02\x80\x01\x03\x12\x35\n\x06status\x18\x02 \x03(\x0e\x32\x1a.workflow_api.v1.RunStatusB\t\xba\xbb\x18\x05H\x06\x80\x01\x03\x12$\n\x0bworkflow_id\x18\x03 \x01(\tB\n\xba\xbb\x18\x06\x18\x80\x01\x80\x01\x03H\x00\x88\x01\x01\x12\x1f\n\x06key_id\x18\x04 \x01(\tB\n\xba\xbb\x18\x06\x18\x80\x01\x80\x01\x03H\x01\x88\x01\x01\x12\x36\n\rcreated_after\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x02\x88\x01\x01\x12\x37\n\x0e\x63reated_before\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x03\x88\x01\x01\x12\"\n\tpage_size\x18\x07 \x01(\x05\x42\n\xba\xbb\x18\x06\x30\x01\x38\x64@2H\x04\x88\x01\x01\x12\x1b\n\npage_token\x18\x08 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0e\n\x0c_workflow_idB\t\n\x07_key_idB\x10\n\x0e_created_afterB\x11\n\x0f_created_beforeB\x0c\n\n_page_size\"\xf1\x01\n\x08\x46oundRun\x12(\n\x03run\x18\x01 \x01(\x0b\x32\x1b.workflow_api.v1.RunSummary\x12\x13\n\x06key_id\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x17\n\nstarted_by\x18\x03 \x01(\tH\x01\x88\x01\x01\x12)\n\x06waited\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x36\n\rwaiting_since\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x02\x88\x01\x01\x42\t\n\x07_key_idB\r\n\x0b_started_byB\x10\n\x0e_waiting_since\"s\n\x15ListFoundRunsResponse\x12(\n\x05items\x18\x01 \x03(\x0b\x32\x19.workflow_api.v1.FoundRun\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"\x13\n\x11GetRunDaysRequest\"\xd3\x01\n\x06RunDay\x12\'\n\x03\x64\x61y\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x65nded\x18\x02 \x01(\x05\x12\x0e\n\x06\x66\x61iled\x18\x03 \x01(\x05\x12\x11\n\tcancelled\x18\x04 \x01(\x05\x12.\n\x06median\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x88\x01\x01\x12+\n\x03p95\x18\x06 \x01(\x0b\x32\x19.google.protobuf.DurationH\x01\x88\x01\x01\x42\t\n\x07_medianB\x06\n\x04_p95\"M\n\x12GetRunDaysResponse\x12%\n\x04\x64\x61ys\x18\x01 \x03(\x0b\x32\x17.workflow_api.v1.RunDay\x12\x10\n\x08\x63ounting\x18\x02 \x01(\x08\";\n\x19GetWorkflowFiguresRequest\x12\x1e\n\x0bworkflow_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\"\x94\x02\n\x0fWorkflowFigures\x12\r\n\x05\x65nded\x18\x01 \x01(\x05\x12\x0c\n\x04more\x18\x02 \x01(\x08\x12\x11\n\tcompleted\x18\x03 \x01(\x05\x12\x0e\n\x06\x66\x61iled\x18\x04 \x01(\x05\x12\x11\n\tcancelled\x18\x05 \x01(\x05\x12.\n\x06median\x18\x06 \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x88\x01\x01\x12+\n\x03p95\x18\x07 \x01(\x0b\x32\x19.google.protobuf.DurationH\x01\x88\x01\x01\x12\x11\n\tstep_runs\x18\x08 \x01(\x05\x12+\n\x05steps\x18\t \x03(\x0b\x32\x1c.workflow_api.v1.StepFiguresB\t\n\x07_medianB\x06\n\x04_p95\"\xc9\x01\n\x0bStepFigures\x12\x0c\n\x04step\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05\x65nded\x18\x03 \x01(\x05\x12\x0e\n\x06\x66\x61iled\x18\x04 \x01(\x05\x12\x0f\n\x07retried\x18\x05 \x01(\x05\x12.\n\x06median\x18\x06 \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x88\x01\x01\x12+\n\x03p95\x18\x07 \x01(\x0b\x32\x19.google.protobuf.DurationH\x01\x88\x01\x01\x42\t\n\x07_medianB\x06\n\x04_p952\xe0\x02\n\x0fRunListsService\x12p\n\rListFoundRuns\x12%.workflow_api.v1.ListFoundRunsRequest\x1a&.workflow_api.v1.ListFoundRunsResponse\"\x10\x90\x02\x01\xb2\xbb\x18\t\x08\x01\"\x02\x01\x03:\x01\x02\x12\x66\n\nGetRunDays\x12\".workflow_api.v1.GetRunDaysRequest\x1a#.workflow_api.v1.GetRunDaysResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12s\n\x12GetWorkflowFigures\x12*.workflow_api.v1.GetWorkflowFiguresRequest\x1a .workflow_api.v1.WorkflowFigures\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fworkflow_api/v1/run_lists.proto\x12\x0fworkflow_api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\x1a\x1aworkflow_api/v1/runs.proto\"\xb0\x03\n\x14ListFoundRunsRequest\x12\x1a\n\x06search\x18\x01 \x01(\tB\n\xba\xbb\x18\x06\x18\xca\x02\x80\x01\x03\x12\x35\n\x06status\x18\x02 \x03(\x0e\x32\x1a.workflow_api.v1.RunStatusB\t\xba\xbb\x18\x05H\x06\x80\x01\x03\x12$\n\x0bworkflow_id\x18\x03 \x01(\tB\n\xba\xbb\x18\x06\x18\x80\x01\x80\x01\x03H\x00\x88\x01\x01\x12\x1f\n\x06key_id\x18\x04 \x01(\tB\n\xba\xbb\x18\x06\x18\x80\x01\x80\x01\x03H\x01\x88\x01\x01\x12\x36\n\rcreated_after\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x02\x88\x01\x01\x12\x37\n\x0e\x63reated_before\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x03\x88\x01\x01\x12\"\n\tpage_size\x18\x07 \x01(\x05\x42\n\xba\xbb\x18\x06\x30\x01\x38\x64@2H\x04\x88\x01\x01\x12\x1b\n\npage_token\x18\x08 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0e\n\x0c_workflow_idB\t\n\x07_key_idB\x10\n\x0e_created_afterB\x11\n\x0f_created_beforeB\x0c\n\n_page_size\"\xf1\x01\n\x08\x46oundRun\x12(\n\x03run\x18\x01 \x01(\x0b\x32\x1b.workflow_api.v1.RunSummary\x12\x13\n\x06key_id\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x17\n\nstarted_by\x18\x03 \x01(\tH\x01\x88\x01\x01\x12)\n\x06waited\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x36\n\rwaiting_since\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x02\x88\x01\x01\x42\t\n\x07_key_idB\r\n\x0b_started_byB\x10\n\x0e_waiting_since\"s\n\x15ListFoundRunsResponse\x12(\n\x05items\x18\x01 \x03(\x0b\x32\x19.workflow_api.v1.FoundRun\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"\x80\x01\n\x14ListChildRunsRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12\"\n\tpage_size\x18\x02 \x01(\x05\x42\n\xba\xbb\x18\x06\x30\x01\x38\x64@dH\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x03 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"j\n\x08\x43hildRun\x12(\n\x03run\x18\x01 \x01(\x0b\x32\x1b.workflow_api.v1.RunSummary\x12\x0c\n\x04step\x18\x02 \x01(\t\x12\x17\n\nitem_index\x18\x03 \x01(\x05H\x00\x88\x01\x01\x42\r\n\x0b_item_index\"s\n\x15ListChildRunsResponse\x12(\n\x05items\x18\x01 \x03(\x0b\x32\x19.workflow_api.v1.ChildRun\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"\x13\n\x11GetRunDaysRequest\"\xd3\x01\n\x06RunDay\x12\'\n\x03\x64\x61y\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x65nded\x18\x02 \x01(\x05\x12\x0e\n\x06\x66\x61iled\x18\x03 \x01(\x05\x12\x11\n\tcancelled\x18\x04 \x01(\x05\x12.\n\x06median\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x88\x01\x01\x12+\n\x03p95\x18\x06 \x01(\x0b\x32\x19.google.protobuf.DurationH\x01\x88\x01\x01\x42\t\n\x07_medianB\x06\n\x04_p95\"M\n\x12GetRunDaysResponse\x12%\n\x04\x64\x61ys\x18\x01 \x03(\x0b\x32\x17.workflow_api.v1.RunDay\x12\x10\n\x08\x63ounting\x18\x02 \x01(\x08\";\n\x19GetWorkflowFiguresRequest\x12\x1e\n\x0bworkflow_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\"\x94\x02\n\x0fWorkflowFigures\x12\r\n\x05\x65nded\x18\x01 \x01(\x05\x12\x0c\n\x04more\x18\x02 \x01(\x08\x12\x11\n\tcompleted\x18\x03 \x01(\x05\x12\x0e\n\x06\x66\x61iled\x18\x04 \x01(\x05\x12\x11\n\tcancelled\x18\x05 \x01(\x05\x12.\n\x06median\x18\x06 \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x88\x01\x01\x12+\n\x03p95\x18\x07 \x01(\x0b\x32\x19.google.protobuf.DurationH\x01\x88\x01\x01\x12\x11\n\tstep_runs\x18\x08 \x01(\x05\x12+\n\x05steps\x18\t \x03(\x0b\x32\x1c.workflow_api.v1.StepFiguresB\t\n\x07_medianB\x06\n\x04_p95\"\xc9\x01\n\x0bStepFigures\x12\x0c\n\x04step\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05\x65nded\x18\x03 \x01(\x05\x12\x0e\n\x06\x66\x61iled\x18\x04 \x01(\x05\x12\x0f\n\x07retried\x18\x05 \x01(\x05\x12.\n\x06median\x18\x06 \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x88\x01\x01\x12+\n\x03p95\x18\x07 \x01(\x0b\x32\x19.google.protobuf.DurationH\x01\x88\x01\x01\x42\t\n\x07_medianB\x06\n\x04_p952\xd1\x03\n\x0fRunListsService\x12p\n\rListFoundRuns\x12%.workflow_api.v1.ListFoundRunsRequest\x1a&.workflow_api.v1.ListFoundRunsResponse\"\x10\x90\x02\x01\xb2\xbb\x18\t\x08\x01\"\x02\x01\x03:\x01\x02\x12o\n\rListChildRuns\x12%.workflow_api.v1.ListChildRunsRequest\x1a&.workflow_api.v1.ListChildRunsResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12\x66\n\nGetRunDays\x12\".workflow_api.v1.GetRunDaysRequest\x1a#.workflow_api.v1.GetRunDaysResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12s\n\x12GetWorkflowFigures\x12*.workflow_api.v1.GetWorkflowFiguresRequest\x1a .workflow_api.v1.WorkflowFigures\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,10 +47,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTFOUNDRUNSREQUEST'].fields_by_name['page_size']._serialized_options = b'\272\273\030\0060\0018d@2'
   _globals['_LISTFOUNDRUNSREQUEST'].fields_by_name['page_token']._loaded_options = None
   _globals['_LISTFOUNDRUNSREQUEST'].fields_by_name['page_token']._serialized_options = b'\272\273\030\003\030\200\010'
+  _globals['_LISTCHILDRUNSREQUEST'].fields_by_name['run_id']._loaded_options = None
+  _globals['_LISTCHILDRUNSREQUEST'].fields_by_name['run_id']._serialized_options = b'\272\273\030\005\010\001\030\200\001'
+  _globals['_LISTCHILDRUNSREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTCHILDRUNSREQUEST'].fields_by_name['page_size']._serialized_options = b'\272\273\030\0060\0018d@d'
+  _globals['_LISTCHILDRUNSREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_LISTCHILDRUNSREQUEST'].fields_by_name['page_token']._serialized_options = b'\272\273\030\003\030\200\010'
   _globals['_GETWORKFLOWFIGURESREQUEST'].fields_by_name['workflow_id']._loaded_options = None
   _globals['_GETWORKFLOWFIGURESREQUEST'].fields_by_name['workflow_id']._serialized_options = b'\272\273\030\005\010\001\030\200\001'
   _globals['_RUNLISTSSERVICE'].methods_by_name['ListFoundRuns']._loaded_options = None
   _globals['_RUNLISTSSERVICE'].methods_by_name['ListFoundRuns']._serialized_options = b'\220\002\001\262\273\030\t\010\001\"\002\001\003:\001\002'
+  _globals['_RUNLISTSSERVICE'].methods_by_name['ListChildRuns']._loaded_options = None
+  _globals['_RUNLISTSSERVICE'].methods_by_name['ListChildRuns']._serialized_options = b'\220\002\001\262\273\030\010\010\001\"\001\001:\001\002'
   _globals['_RUNLISTSSERVICE'].methods_by_name['GetRunDays']._loaded_options = None
   _globals['_RUNLISTSSERVICE'].methods_by_name['GetRunDays']._serialized_options = b'\220\002\001\262\273\030\010\010\001\"\001\001:\001\002'
   _globals['_RUNLISTSSERVICE'].methods_by_name['GetWorkflowFigures']._loaded_options = None
@@ -61,18 +69,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FOUNDRUN']._serialized_end=853
   _globals['_LISTFOUNDRUNSRESPONSE']._serialized_start=855
   _globals['_LISTFOUNDRUNSRESPONSE']._serialized_end=970
-  _globals['_GETRUNDAYSREQUEST']._serialized_start=972
-  _globals['_GETRUNDAYSREQUEST']._serialized_end=991
-  _globals['_RUNDAY']._serialized_start=994
-  _globals['_RUNDAY']._serialized_end=1205
-  _globals['_GETRUNDAYSRESPONSE']._serialized_start=1207
-  _globals['_GETRUNDAYSRESPONSE']._serialized_end=1284
-  _globals['_GETWORKFLOWFIGURESREQUEST']._serialized_start=1286
-  _globals['_GETWORKFLOWFIGURESREQUEST']._serialized_end=1345
-  _globals['_WORKFLOWFIGURES']._serialized_start=1348
-  _globals['_WORKFLOWFIGURES']._serialized_end=1624
-  _globals['_STEPFIGURES']._serialized_start=1627
-  _globals['_STEPFIGURES']._serialized_end=1828
-  _globals['_RUNLISTSSERVICE']._serialized_start=1831
-  _globals['_RUNLISTSSERVICE']._serialized_end=2183
+  _globals['_LISTCHILDRUNSREQUEST']._serialized_start=973
+  _globals['_LISTCHILDRUNSREQUEST']._serialized_end=1101
+  _globals['_CHILDRUN']._serialized_start=1103
+  _globals['_CHILDRUN']._serialized_end=1209
+  _globals['_LISTCHILDRUNSRESPONSE']._serialized_start=1211
+  _globals['_LISTCHILDRUNSRESPONSE']._serialized_end=1326
+  _globals['_GETRUNDAYSREQUEST']._serialized_start=1328
+  _globals['_GETRUNDAYSREQUEST']._serialized_end=1347
+  _globals['_RUNDAY']._serialized_start=1350
+  _globals['_RUNDAY']._serialized_end=1561
+  _globals['_GETRUNDAYSRESPONSE']._serialized_start=1563
+  _globals['_GETRUNDAYSRESPONSE']._serialized_end=1640
+  _globals['_GETWORKFLOWFIGURESREQUEST']._serialized_start=1642
+  _globals['_GETWORKFLOWFIGURESREQUEST']._serialized_end=1701
+  _globals['_WORKFLOWFIGURES']._serialized_start=1704
+  _globals['_WORKFLOWFIGURES']._serialized_end=1980
+  _globals['_STEPFIGURES']._serialized_start=1983
+  _globals['_STEPFIGURES']._serialized_end=2184
+  _globals['_RUNLISTSSERVICE']._serialized_start=2187
+  _globals['_RUNLISTSSERVICE']._serialized_end=2652
 # @@protoc_insertion_point(module_scope)

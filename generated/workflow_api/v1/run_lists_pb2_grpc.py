@@ -40,6 +40,11 @@ class RunListsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_run__lists__pb2.ListFoundRunsRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_run__lists__pb2.ListFoundRunsResponse.FromString,
                 _registered_method=True)
+        self.ListChildRuns = channel.unary_unary(
+                '/workflow_api.v1.RunListsService/ListChildRuns',
+                request_serializer=workflow__api_dot_v1_dot_run__lists__pb2.ListChildRunsRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_run__lists__pb2.ListChildRunsResponse.FromString,
+                _registered_method=True)
         self.GetRunDays = channel.unary_unary(
                 '/workflow_api.v1.RunListsService/GetRunDays',
                 request_serializer=workflow__api_dot_v1_dot_run__lists__pb2.GetRunDaysRequest.SerializeToString,
@@ -59,6 +64,13 @@ class RunListsServiceServicer:
     def ListFoundRuns(self, request, context):
         """The runs of every key and person, newest first, that a text and filters leave. A page may have fewer runs than asked
         for and still name a next one: a search by a label that many runs have looks at 2,000 of them for one page.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListChildRuns(self, request, context):
+        """The runs that steps of a run started, its children, in the order of their starts. They are in no other list.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -85,6 +97,11 @@ def add_RunListsServiceServicer_to_server(servicer, server):
                     servicer.ListFoundRuns,
                     request_deserializer=workflow__api_dot_v1_dot_run__lists__pb2.ListFoundRunsRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_run__lists__pb2.ListFoundRunsResponse.SerializeToString,
+            ),
+            'ListChildRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListChildRuns,
+                    request_deserializer=workflow__api_dot_v1_dot_run__lists__pb2.ListChildRunsRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_run__lists__pb2.ListChildRunsResponse.SerializeToString,
             ),
             'GetRunDays': grpc.unary_unary_rpc_method_handler(
                     servicer.GetRunDays,
@@ -125,6 +142,33 @@ class RunListsService:
             '/workflow_api.v1.RunListsService/ListFoundRuns',
             workflow__api_dot_v1_dot_run__lists__pb2.ListFoundRunsRequest.SerializeToString,
             workflow__api_dot_v1_dot_run__lists__pb2.ListFoundRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListChildRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.RunListsService/ListChildRuns',
+            workflow__api_dot_v1_dot_run__lists__pb2.ListChildRunsRequest.SerializeToString,
+            workflow__api_dot_v1_dot_run__lists__pb2.ListChildRunsResponse.FromString,
             options,
             channel_credentials,
             insecure,

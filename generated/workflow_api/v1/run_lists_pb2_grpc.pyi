@@ -39,6 +39,8 @@ class RunListsServiceStub:
     """The runs of every key and person, newest first, that a text and filters leave. A page may have fewer runs than asked
     for and still name a next one: a search by a label that many runs have looks at 2,000 of them for one page.
     """
+    ListChildRuns: _grpc.UnaryUnaryMultiCallable[_run_lists_pb2.ListChildRunsRequest, _run_lists_pb2.ListChildRunsResponse]
+    """The runs that steps of a run started, its children, in the order of their starts. They are in no other list."""
     GetRunDays: _grpc.UnaryUnaryMultiCallable[_run_lists_pb2.GetRunDaysRequest, _run_lists_pb2.GetRunDaysResponse]
     """Figures of the last 30 UTC days, by the day on which runs ended. Those of today are up to 10 seconds old."""
     GetWorkflowFigures: _grpc.UnaryUnaryMultiCallable[_run_lists_pb2.GetWorkflowFiguresRequest, _run_lists_pb2.WorkflowFigures]
@@ -53,6 +55,8 @@ class RunListsServiceAsyncStub(RunListsServiceStub):
     """The runs of every key and person, newest first, that a text and filters leave. A page may have fewer runs than asked
     for and still name a next one: a search by a label that many runs have looks at 2,000 of them for one page.
     """
+    ListChildRuns: _aio.UnaryUnaryMultiCallable[_run_lists_pb2.ListChildRunsRequest, _run_lists_pb2.ListChildRunsResponse]  # type: ignore[assignment]
+    """The runs that steps of a run started, its children, in the order of their starts. They are in no other list."""
     GetRunDays: _aio.UnaryUnaryMultiCallable[_run_lists_pb2.GetRunDaysRequest, _run_lists_pb2.GetRunDaysResponse]  # type: ignore[assignment]
     """Figures of the last 30 UTC days, by the day on which runs ended. Those of today are up to 10 seconds old."""
     GetWorkflowFigures: _aio.UnaryUnaryMultiCallable[_run_lists_pb2.GetWorkflowFiguresRequest, _run_lists_pb2.WorkflowFigures]  # type: ignore[assignment]
@@ -70,6 +74,14 @@ class RunListsServiceServicer(metaclass=_abc_1.ABCMeta):
         """The runs of every key and person, newest first, that a text and filters leave. A page may have fewer runs than asked
         for and still name a next one: a search by a label that many runs have looks at 2,000 of them for one page.
         """
+
+    @_abc_1.abstractmethod
+    def ListChildRuns(
+        self,
+        request: _run_lists_pb2.ListChildRunsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_run_lists_pb2.ListChildRunsResponse, _abc.Awaitable[_run_lists_pb2.ListChildRunsResponse]]:
+        """The runs that steps of a run started, its children, in the order of their starts. They are in no other list."""
 
     @_abc_1.abstractmethod
     def GetRunDays(

@@ -102,6 +102,8 @@ class _StepKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StepKind.Val
     """Run by an agent."""
     STEP_KIND_APPROVAL: _StepKind.ValueType  # 2
     """Decided by a person."""
+    STEP_KIND_WORKFLOW: _StepKind.ValueType  # 3
+    """Done by a run of another workflow, a child."""
 
 class StepKind(_StepKind, metaclass=_StepKindEnumTypeWrapper):
     """What a step is."""
@@ -112,6 +114,8 @@ STEP_KIND_AGENT: StepKind.ValueType  # 1
 """Run by an agent."""
 STEP_KIND_APPROVAL: StepKind.ValueType  # 2
 """Decided by a person."""
+STEP_KIND_WORKFLOW: StepKind.ValueType  # 3
+"""Done by a run of another workflow, a child."""
 Global___StepKind: _TypeAlias = StepKind  # noqa: Y015
 
 class _StepStatus:
@@ -604,6 +608,8 @@ class Run(_message.Message):
     STARTED_BY_FIELD_NUMBER: _builtins.int
     RESUMED_FROM_FIELD_NUMBER: _builtins.int
     RESUMED_BY_FIELD_NUMBER: _builtins.int
+    PARENT_RUN_ID_FIELD_NUMBER: _builtins.int
+    PARENT_STEP_FIELD_NUMBER: _builtins.int
     parameters: _builtins.str
     """Effective parameter values by name, defaults included."""
     input_text: _builtins.str
@@ -639,6 +645,10 @@ class Run(_message.Message):
     """The run that it took over from; null for a run that was not resumed."""
     resumed_by: _builtins.str
     """The newest run that took over from it; null where none did."""
+    parent_run_id: _builtins.str
+    """The run of which a step started it, as a child; null for a run that no other run started."""
+    parent_step: _builtins.str
+    """That step's handle, as `GetRun` tells internal services; absent to keys."""
     @_builtins.property
     def summary(self) -> Global___RunSummary:
         """The summary's fields."""
@@ -694,10 +704,12 @@ class Run(_message.Message):
         started_by: _builtins.str | None = ...,
         resumed_from: _builtins.str | None = ...,
         resumed_by: _builtins.str | None = ...,
+        parent_run_id: _builtins.str | None = ...,
+        parent_step: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_resumed_by", b"_resumed_by", "_resumed_from", b"_resumed_from", "_started_by", b"_started_by", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "resumed_by", b"resumed_by", "resumed_from", b"resumed_from", "started_by", b"started_by", "summary", b"summary", "summary_markdown", b"summary_markdown"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_parent_run_id", b"_parent_run_id", "_parent_step", b"_parent_step", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_resumed_by", b"_resumed_by", "_resumed_from", b"_resumed_from", "_started_by", b"_started_by", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "parameters", b"parameters", "parent_run_id", b"parent_run_id", "parent_step", b"parent_step", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "resumed_by", b"resumed_by", "resumed_from", b"resumed_from", "started_by", b"started_by", "summary", b"summary", "summary_markdown", b"summary_markdown"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_resumed_by", b"_resumed_by", "_resumed_from", b"_resumed_from", "_started_by", b"_started_by", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "etag", b"etag", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "not_modified", b"not_modified", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "resumed_by", b"resumed_by", "resumed_from", b"resumed_from", "started_by", b"started_by", "summary", b"summary", "summary_markdown", b"summary_markdown", "triggered_by", b"triggered_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_parent_run_id", b"_parent_run_id", "_parent_step", b"_parent_step", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_resumed_by", b"_resumed_by", "_resumed_from", b"_resumed_from", "_started_by", b"_started_by", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "etag", b"etag", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "not_modified", b"not_modified", "parameters", b"parameters", "parent_run_id", b"parent_run_id", "parent_step", b"parent_step", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "resumed_by", b"resumed_by", "resumed_from", b"resumed_from", "started_by", b"started_by", "summary", b"summary", "summary_markdown", b"summary_markdown", "triggered_by", b"triggered_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data_purged_at: _TypeAlias = _typing.Literal["data_purged_at"]  # noqa: Y015
     _WhichOneofArgType__data_purged_at: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at"]  # noqa: Y015
@@ -713,6 +725,10 @@ class Run(_message.Message):
     _WhichOneofArgType__max_run_time: _TypeAlias = _typing.Literal["_max_run_time", b"_max_run_time"]  # noqa: Y015
     _WhichOneofReturnType__parameters: _TypeAlias = _typing.Literal["parameters"]  # noqa: Y015
     _WhichOneofArgType__parameters: _TypeAlias = _typing.Literal["_parameters", b"_parameters"]  # noqa: Y015
+    _WhichOneofReturnType__parent_run_id: _TypeAlias = _typing.Literal["parent_run_id"]  # noqa: Y015
+    _WhichOneofArgType__parent_run_id: _TypeAlias = _typing.Literal["_parent_run_id", b"_parent_run_id"]  # noqa: Y015
+    _WhichOneofReturnType__parent_step: _TypeAlias = _typing.Literal["parent_step"]  # noqa: Y015
+    _WhichOneofArgType__parent_step: _TypeAlias = _typing.Literal["_parent_step", b"_parent_step"]  # noqa: Y015
     _WhichOneofReturnType__pii_redaction: _TypeAlias = _typing.Literal["pii_redaction"]  # noqa: Y015
     _WhichOneofArgType__pii_redaction: _TypeAlias = _typing.Literal["_pii_redaction", b"_pii_redaction"]  # noqa: Y015
     _WhichOneofReturnType__result: _TypeAlias = _typing.Literal["result"]  # noqa: Y015
@@ -745,6 +761,10 @@ class Run(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_run_time) -> _WhichOneofReturnType__max_run_time | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__parameters) -> _WhichOneofReturnType__parameters | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parent_run_id) -> _WhichOneofReturnType__parent_run_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parent_step) -> _WhichOneofReturnType__parent_step | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__pii_redaction) -> _WhichOneofReturnType__pii_redaction | None: ...
     @_typing.overload

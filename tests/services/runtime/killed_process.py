@@ -9,7 +9,8 @@ from backend.common.paging import Cursors
 from backend.services.dependencies import Services
 from backend.services.deployment import sql as deployment_sql
 from backend.storage.factory import DataFolder
-from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate, manifest
+from tests.support.poll import until
 
 _RUNS = "runs.txt"
 
@@ -30,13 +31,22 @@ def main(folder: Path, part: str) -> None:
         world.until_status(parked, "waiting_for_approval")
         running = world.run("Running", [agent_step("slow", "marked")], input_text=f"marker-{folder.name}")
         world.until_event(running, "step.progress")
-        (folder / _RUNS).write_text(f"{running} {parked} {completed}")
+        world.apply(manifest("Sleeping", [agent_step("slow", "sleeper")]))
+        parent = world.run(
+            "Parent", [{"step": "below", "workflow": "Parked"}, {"step": "beside", "workflow": "Sleeping"}]
+        )
+        until(lambda: world.count("runs", "parent_run_id IS NOT NULL AND started_at IS NOT NULL") == 2, "the children")
+        (folder / _RUNS).write_text(f"{running} {parked} {completed} {parent}")
         _print("ready")
         time.sleep(600)
-    running, parked, completed = (folder / _RUNS).read_text().split()
+    running, parked, completed, parent = (folder / _RUNS).read_text().split()
     row = world.row(running)
     active = world.count("runs", "finished_at IS NULL")
-    _print(f"{row.status}/{row.error_code} {world.status(parked)} {world.status(completed)} active={active}")
+    children = sorted(child.status for child in world.dump(f"runs WHERE parent_run_id = '{parent}'"))
+    _print(
+        f"{row.status}/{row.error_code} {world.status(parked)} {world.status(completed)} active={active} "
+        f"{world.status(parent)}/{'+'.join(children)}"
+    )
     world.local_runtime.stop()
 
 

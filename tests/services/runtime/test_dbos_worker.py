@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 from dbos import DBOSClient, SetWorkflowID
+from sqlalchemy import select, update
 
 from backend.common.states import DISPATCHED
 from backend.runtime.engines.dbos import DbosWorker
 from backend.runtime.execution import sql as execution_sql
 from backend.runtime.scheduling import sql
+from backend.storage.statements import Command
+from backend.storage.tables.runs import runs
+from backend.storage.tables.segments import segments
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
 from tests.support.poll import until
 from tests.support.postgresql import Postgresql
@@ -137,3 +141,19 @@ def test_a_workflow_that_dbos_could_not_start_is_started_in_another_round(
     hand_over(idle_world, segment)
     until(lambda: segment in engine.ends, "the segment")
     assert [workflow_id.partition(":")[0] for workflow_id in failed] == [segment]
+
+
+def test_children_are_taken_while_runs_that_may_wait_for_them_fill_the_room(
+    worker: DbosWorker, engine: _Engine, idle_world: RuntimeWorld
+) -> None:
+    first, second, child, waiting = queued(idle_world, 4)
+    deepen = Command(
+        update(runs)
+        .where(runs.c.run_id == select(segments.c.run_id).where(segments.c.segment_id == child).scalar_subquery())
+        .values(depth=1)
+    )
+    idle_world.services.database.write(lambda tx: tx.run(deepen))
+    hand_over(idle_world, first, second, child, waiting)
+    worker.hear({DISPATCHED})
+    until(lambda: set(engine.ends) == {first, second, child}, "two segments and the child")
+    assert worker.room == 0

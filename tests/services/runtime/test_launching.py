@@ -4,9 +4,13 @@ import contextlib
 from pathlib import Path
 
 import pytest
+from sqlalchemy import bindparam, update
 
 from backend.services.dependencies import Services
+from backend.services.runs import lifecycle_sql
 from backend.storage.database import DatabaseUnavailableError
+from backend.storage.statements import Command
+from backend.storage.tables.runs import runs
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
 from tests.services.runtime.rounds import Rounds, segment_of
@@ -210,3 +214,23 @@ def test_a_cancel_that_was_answered_holds_after_a_crash(world: World, rounds: Ro
     world.cancel(run_id)
     rounds.reaper.recover()
     assert (world.row(run_id).status, world.row(run_id).error_code) == ("cancelled", None)
+
+
+def test_children_have_room_of_their_own_at_each_depth(world: World, rounds: Rounds) -> None:
+    for _ in range(4):
+        world.begin(world.started())
+    waiting = world.started()
+    children = [world.started() for _ in range(5)]
+    deepen = Command(update(runs).where(runs.c.run_id == bindparam("of")).values(depth=1))
+    world.services.database.write(lambda tx: tx.many(deepen, [{"of": run_id} for run_id in children]))
+    rounds.launcher.launch()
+    assert rounds.engine.submitted == [segment_of(world, run_id) for run_id in children[:4]]
+    assert segment_of(world, waiting) not in rounds.engine.submitted
+
+
+def test_a_run_that_parked_in_the_moment_in_which_its_parent_ended_is_cancelled(world: World, rounds: Rounds) -> None:
+    run_id = world.started("Gated")
+    world.park(run_id, world.begin(run_id), "review")
+    world.services.database.write(lambda tx: lifecycle_sql.request_cancel(tx, run_id, world.clock(), None))
+    rounds.reaper.reap()
+    assert world.row(run_id).status == "cancelled"

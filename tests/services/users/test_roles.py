@@ -104,7 +104,12 @@ MATRIX = {
         "ListAllDecisions": "apc",
         "CountPendingApprovals": "apc",
     },
-    "RunLists": {"ListFoundRuns": "aopvc", "GetRunDays": "aopv", "GetWorkflowFigures": "aopvc"},
+    "RunLists": {
+        "ListFoundRuns": "aopvc",
+        "ListChildRuns": "aopvc",
+        "GetRunDays": "aopv",
+        "GetWorkflowFigures": "aopvc",
+    },
     "Runs": {
         "StartRun": "ao",
         "ListRuns": "aopvc",

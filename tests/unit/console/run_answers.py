@@ -31,6 +31,7 @@ _OTHERS = (
     "RunsService/EraseRunData",
     "RunsService/StartRun",
     "RunsService/ResumeRun",
+    "RunListsService/ListChildRuns",
     "LogsService/GetRunLog",
     "PreviewsService/GetOutputPreview",
 )

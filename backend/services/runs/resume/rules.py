@@ -1,7 +1,7 @@
 """Rules of a resume: which completed steps of a run a new run reuses, and why it executes the others."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from backend.common import json_text
@@ -25,12 +25,14 @@ _MOST_NAMED: Final = 20
 class EndedStep(NamedTuple):
     """A step of an ended run: its status, and how many files it left and how many of them are still stored.
 
-    `files_left` is None where it did not complete, or completed under a release that did not count files.
+    `files_left` is None where it did not complete, or completed under a release that did not count files. `children`
+    are the workflow versions, by id and number, that its completed children have run.
     """
 
     status: str
     files_left: int | None
     files_stored: int
+    children: frozenset[tuple[str, int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,15 @@ class EndedRun:
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
-    """Version with resources, parameters and policy of the new run."""
+    """Version with resources, parameters and policy of the new run.
+
+    `children` are the workflow versions, by id and number, that its steps would start as children, by handle.
+    """
 
     workflow: ResolvedWorkflow
     parameters: JsonObject
     policy: Policy
+    children: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
 class StepDecision(NamedTuple):
@@ -91,6 +97,7 @@ def decide_steps(ended: EndedRun, new: NewVersion, from_step: str | None) -> lis
             _reason_by_status(step.step, ended)
             or of_all
             or _reason_by_definition(before[step.step], step)
+            or _reason_by_child(step, ended, new)
             or _reason_by_needs(step, why)
             or (None if step.kind == APPROVAL else _reason_by_files(step.step, ended, new))
         )
@@ -184,6 +191,12 @@ def _with_ends_of(before: ApprovalTerms | None, now: ApprovalTerms | None) -> Ap
 def _with_parallel_of(before: FanOut | None, now: FanOut | None) -> FanOut | None:
     # How many items execute at once says nothing about their values.
     return before if before is None or now is None else before._replace(max_parallel=now.max_parallel)
+
+
+def _reason_by_child(step: ResolvedStep, ended: EndedRun, new: NewVersion) -> str | None:
+    if step.child is None or ended.steps[step.step].children == {new.children.get(step.step)}:
+        return None
+    return f"Workflow '{step.child.name}' has changed."
 
 
 def _reason_by_needs(step: ResolvedStep, why: Mapping[str, str | None]) -> str | None:

@@ -1,7 +1,7 @@
 """Resumes runs: plans which steps a new run reuses, and starts it as any other start of its key."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import wait
 from typing import NamedTuple
 
@@ -24,8 +24,9 @@ from backend.services.runs.start.uploaded import UploadedInputs, counted_uploads
 from backend.services.uploads import sql as uploads_sql
 from backend.services.uploads.rules import is_uploaded
 from backend.services.uploads.staging import Uploads
+from backend.services.workflows import sql as workflows_sql
 from backend.services.workflows.pii_policy import FIELDS, Policy
-from backend.services.workflows.resolved_workflow import ResolvedWorkflow, load_workflow
+from backend.services.workflows.resolved_workflow import WORKFLOW, ResolvedWorkflow, load_workflow
 from backend.storage.database import Tx
 from backend.storage.tables.runs import RunRow
 from workflow_api.v1 import errors_pb2, runs_pb2
@@ -41,6 +42,8 @@ class _Found(NamedTuple):
     uploaded: UploadedInputs | None
     before: ResolvedWorkflow
     now: ResolvedWorkflow
+    ended_children: Mapping[str, frozenset[tuple[str, int]]]
+    new_children: Mapping[str, tuple[str, int]]
 
 
 class _Plan(NamedTuple):
@@ -153,13 +156,18 @@ class RunResumer:
             run_id=found.run.run_id,
             workflow=found.before,
             steps={
-                row.step: EndedStep(row.status, row.files_count, row.outputs_stored + row.shared_stored)
+                row.step: EndedStep(
+                    row.status,
+                    row.files_count,
+                    row.outputs_stored + row.shared_stored,
+                    found.ended_children.get(row.step, frozenset()),
+                )
                 for row in found.steps
             },
             parameters=_comparable(json_text.parse(found.run.parameters or "{}")),
             policy=json_text.parse(found.run.pii_policy),
         )
-        new = NewVersion(found.now, _comparable(inputs.parameters), inputs.policy)
+        new = NewVersion(found.now, _comparable(inputs.parameters), inputs.policy, found.new_children)
         decisions = decide_steps(ended, new, request.from_step if request.HasField("from_step") else None)
         reused = frozenset(one.step for one in decisions if one.why is None)
         items_reused = frozenset(one.step for one in decisions if one.items_reused)
@@ -181,7 +189,33 @@ class RunResumer:
             raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
         upload_id = uploads_sql.of_run(tx, run.run_id)
         uploaded = None if upload_id is None else counted_uploads(tx, upload_id)
-        return _Found(run, sql.steps_of(tx, run.run_id), uploaded, before, now)
+        steps = sql.steps_of(tx, run.run_id)
+        return _Found(run, steps, uploaded, before, now, _ended_children(tx, run, steps), _new_children(tx, now))
+
+
+def _ended_children(tx: Tx, run: RunRow, steps: Sequence[sql.ReusableStepRow]) -> dict[str, frozenset[tuple[str, int]]]:
+    """Returns the workflow versions of the children of each step, of a reused one those in the run that it is from."""
+    of_runs = {step.reused_from or run.run_id: None for step in steps if step.kind == WORKFLOW}
+    found = {run_id: sql.child_versions(tx, run_id) for run_id in of_runs}
+    return {
+        step.step: frozenset(
+            (row.workflow_id, row.version)
+            for row in found[step.reused_from or run.run_id]
+            if row.parent_step == step.step
+        )
+        for step in steps
+        if step.kind == WORKFLOW
+    }
+
+
+def _new_children(tx: Tx, terms: ResolvedWorkflow) -> dict[str, tuple[str, int]]:
+    """Returns the workflow version that each step would start as a child."""
+    found = {}
+    for step in terms.steps:
+        row = None if step.child is None else workflows_sql.get_by_name(tx, step.child.name)
+        if row is not None and step.child is not None:
+            found[step.step] = (row.workflow_id, step.child.version or row.active_version or row.newest_version)
+    return found
 
 
 def _found_run(tx: Tx, run_id: str) -> RunRow:
@@ -196,6 +230,8 @@ def _sees(caller: Principal, workflow_id: str) -> bool:
 
 
 def _require_resumable(tx: Tx, run: RunRow, at: int, *, again: bool) -> None:
+    if run.parent_run_id is not None:
+        raise invalid("run_id", f"must be of a run that no other run started; resume {run.parent_run_id}")
     require_finished(run)
     if run.data_purged_at is not None:
         raise ApiError(

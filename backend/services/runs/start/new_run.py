@@ -27,6 +27,7 @@ _NEW_RUN: Final[Row] = {
     **dict.fromkeys(_COUNTERS, 0),
     "status": _QUEUED,
     "warnings": "[]",
+    "depth": 0,
 }
 
 
@@ -38,9 +39,9 @@ class NewRun(NamedTuple):
     segment: SegmentRow
 
 
-def new_run(start: ParsedStart, inputs: Inputs) -> NewRun:
-    """Returns the rows of a run that is admitted with these inputs."""
-    run_id = new_id("run")
+def new_run(start: ParsedStart, inputs: Inputs, run_id: str | None = None) -> NewRun:
+    """Returns the rows of a run that is admitted with these inputs, under a new id unless one is given."""
+    run_id = run_id or new_id("run")
     segment = SegmentRow(
         segment_id=new_id("seg"),
         run_id=run_id,
@@ -95,6 +96,7 @@ def _run(run_id: str, start: ParsedStart, inputs: Inputs) -> RunRow:
             # With a policy, outputs stay closed from the beginning until the final sweep has passed them.
             "redaction_state": "none" if manifest is None else "pending",
         }
+        | ({} if start.parent is None else start.parent._asdict())
     )
 
 

@@ -54,6 +54,15 @@ class ScheduledStart(NamedTuple):
     admit: Callable[[Tx, str], None]
 
 
+class ParentStep(NamedTuple):
+    """The run and step that start a child, the index of the item that it is for, and how many runs are above it."""
+
+    parent_run_id: str
+    parent_step: str
+    parent_item: int | None
+    depth: int
+
+
 class ParsedStart(NamedTuple):
     """One call to start a run; `key_id` is empty for an internal caller, `upload_id` without uploaded files.
 
@@ -79,6 +88,7 @@ class ParsedStart(NamedTuple):
     """`traceparent` and `tracestate` of the span that starts the run, where that is recorded."""
     resumption: Resumption | None = None
     scheduled: ScheduledStart | None = None
+    parent: ParentStep | None = None
 
 
 def claim_of(key_id: str, idempotency_key: str) -> str:

@@ -8,14 +8,13 @@ from typing import Final, NamedTuple
 import orjson
 from sqlalchemy import BindParameter, Integer, and_, bindparam, func, insert, literal_column, or_, select, update
 
-from backend.common.states import RUN_IN_FLIGHT
 from backend.services.runs.lifecycle_sql import ADD_APPROVAL, ADD_EVENT
 from backend.storage.database import Tx
 from backend.storage.sql_expressions import Purge
 from backend.storage.statements import Command, Query, RowInsert, ScalarQuery, select_row
 from backend.storage.tables.deployment import deployments
 from backend.storage.tables.keys import api_keys, daily_usage
-from backend.storage.tables.runs import RunRow, idempotency_records, run_labels, run_traces, runs, status_in
+from backend.storage.tables.runs import RunRow, idempotency_records, run_labels, run_traces, runs, runs_in_slots
 from backend.storage.tables.segments import EventRow, SegmentRow, StepRow, segments, steps
 from backend.storage.tables.webhooks import webhooks
 from backend.storage.tables.workflows import resource_revision
@@ -90,10 +89,7 @@ FACTS: Final = (
         daily_usage,
         idempotency_records,
         deployments,
-        active_runs=select(func.count())
-        .select_from(runs)
-        .where(runs.c.key_id == _KEY, status_in(*RUN_IN_FLIGHT))
-        .scalar_subquery(),
+        active_runs=runs_in_slots(_KEY),
         resource_revision=func.coalesce(select(resource_revision.c.revision).scalar_subquery(), literal_column("0")),
     )
     .select_from(deployments)
@@ -196,8 +192,8 @@ def add(tx: Tx, rows: StartRows) -> None:
 
 
 def label_rows(run: RunRow) -> list[Row]:
-    """Returns the rows of a run's labels, which people search by."""
-    if run.labels == "{}":
+    """Returns the rows of a run's labels, which people search by; a child is found under its parent."""
+    if run.labels == "{}" or run.parent_run_id is not None:
         return []
     of_run = {"run_id": run.run_id, "created_at": run.created_at}
     return [{**of_run, "name": name, "value": value} for name, value in orjson.loads(run.labels).items()]

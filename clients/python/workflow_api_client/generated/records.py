@@ -443,6 +443,8 @@ class Run(RunSummary):
     """The run that it took over from; null for a run that was not resumed."""
     resumed_by: str | None
     """The newest run that took over from it; null where none did."""
+    parent_run_id: str | None
+    """The run of which a step started it, as a child; null for a run that no other run started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -955,6 +957,33 @@ class StepItemFailedEvent(Event):
     data: StepItemFailedData
 
 
+class ChildData(TypedDict):
+    """Data of `child.started` and `child.ended`."""
+
+    run_id: str
+    """The child."""
+    status: RunStatus
+    """Its status: `queued` as it starts, its final one as it ends."""
+    item_index: int | None
+    """Index of the item that it is for, from 0; null where the step has no items."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildStartedEvent(Event):
+    """A step started a run of another workflow, a child."""
+
+    type: Literal["child.started"]
+    data: ChildData
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildEndedEvent(Event):
+    """A child ended."""
+
+    type: Literal["child.ended"]
+    data: ChildData
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A runtime segment of a run."""
@@ -988,7 +1017,7 @@ class ListRunEventsResponse:
     """All segments that have begun, in order. A new one is read from `after_seq` 0."""
 
 
-StepKind = Literal["agent", "approval"]
+StepKind = Literal["agent", "approval", "workflow"]
 """What a step is."""
 
 StepStatus = Literal[
@@ -1132,6 +1161,8 @@ AnyEvent = Union[
     ApprovalExpiredEvent,
     StepItemCompletedEvent,
     StepItemFailedEvent,
+    ChildStartedEvent,
+    ChildEndedEvent,
 ]
 """An event of any type; `event.type` tells which."""
 
@@ -1161,5 +1192,7 @@ EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
     "approval.expired": ApprovalExpiredEvent,
     "step.item_completed": StepItemCompletedEvent,
     "step.item_failed": StepItemFailedEvent,
+    "child.started": ChildStartedEvent,
+    "child.ended": ChildEndedEvent,
 }
 """The class of every type of event."""

@@ -16,6 +16,7 @@ from workflow_api.v1.logs_pb2 import ListRunLogsResponse, RunLog, RunLogSummary
 from workflow_api.v1.outputs_pb2 import ListOutputsResponse, Output
 from workflow_api.v1.previews_pb2 import GetStepPreviewRequest, StepFile, StepPreview, SummaryPreview
 from workflow_api.v1.reviews_pb2 import APPROVAL_STATE_APPROVED, Decision, ListDecisionsResponse, ReviewText
+from workflow_api.v1.run_lists_pb2 import ChildRun, ListChildRunsResponse
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_COMPLETED,
     RUN_STATUS_FAILED,
@@ -105,6 +106,26 @@ def test_many_approvals_and_decisions_of_a_run_are_on_several_pages() -> None:
     assert "296 to 300 of 300" in last
     assert 'id="apr_00000000000000000000000099"' in last
     assert last.count('rel="next"') == 0
+
+
+def test_a_run_lists_the_children_that_its_steps_started() -> None:
+    step = Step(step="pay", name="Pay", kind=runs_pb2.STEP_KIND_WORKFLOW)
+    child = ChildRun(
+        run=summary(run_id="run_2", workflow_name=EVIL, status=RUN_STATUS_FAILED), step="pay", item_index=3
+    )
+    backend = services(
+        ListRunSteps=ListRunStepsResponse(items=[step]), ListChildRuns=ListChildRunsResponse(items=[child])
+    )
+    page = html(answered(backend, "GET", ONE, HERE))
+    assert '<a href="/runs/run_2">run_2</a>' in page
+    assert "item 3" in page
+    assert EVIL not in page
+
+
+def test_a_child_leads_back_to_the_step_that_started_it() -> None:
+    run = Run(summary=summary(), parent_run_id="run_0", parent_step="pay")
+    page = html(answered(services(run), "GET", ONE, HERE))
+    assert '<a href="/runs/run_0?step=pay">run_0</a>' in page
 
 
 def test_values_of_a_run_are_escaped() -> None:

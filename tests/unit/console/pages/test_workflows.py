@@ -92,11 +92,13 @@ def test_a_workflow_shows_its_steps_parameters_and_definition() -> None:
             "outputs": False,
         },
         {"step": "check", "approval": {"title": "Check"}, "needs": ["count"]},
+        {"step": "pay", "agent": None, "workflow": "Invoice", "version": 3, "needs": ["check"]},
     ]
     parameters = [{"name": "top", "type": "integer", "required": True, "minimum": 1, "default": None}]
     page = html(answered(services(steps=steps, parameters=parameters), "GET", ONE, HERE))
-    assert page.count("<rect ") == 2
+    assert page.count("<rect ") == 3
     assert "counter, optional, no outputs" in page
+    assert "workflow Invoice, version 3" in page
     assert "minimum <code>1</code>" in page
     assert "&#34;parameters&#34;: [" in page
 

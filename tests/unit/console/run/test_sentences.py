@@ -93,6 +93,12 @@ TYPES = {rules_of(field).tag for field in EventData.DESCRIPTOR.fields}
             {"item_index": 7, "type": "ValueError", "message": "no luck", "attempt": 1, "retry_at": None},
             "Item 7 of count failed at attempt 1: ValueError: no luck",
         ),
+        ("child.started", {"run_id": "run_2", "status": "queued", "item_index": 3}, "count, item 3, started run_2."),
+        (
+            "child.ended",
+            {"run_id": "run_2", "status": "failed", "item_index": None},
+            "run_2, which count started, is failed.",
+        ),
         ("warning", {"message": "late"}, "Warning of count: late"),
     ],
 )
@@ -101,7 +107,7 @@ def test_each_event_is_a_sentence(kind: str, data: dict[str, Any], said: str) ->
 
 
 def test_every_type_of_the_contract_has_a_sentence_and_a_filter() -> None:
-    assert len(TYPES) == 23
+    assert len(TYPES) == 27
     assert {kind for _, kinds in KINDS.values() for kind in kinds} == TYPES
     assert not [kind for kind in TYPES if sentence(kind, "s", "[]") != kind]
 

@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from backend.common.errors import ApiError
 from deploy.cli.following import follower
 from tests.unit.deploy.fake_backend import FakeBackend, command
-from workflow_api.v1 import errors_pb2, outputs_pb2, runs_pb2, workflows_pb2
+from workflow_api.v1 import errors_pb2, outputs_pb2, run_lists_pb2, runs_pb2, workflows_pb2
 
 
 def run_in(status: runs_pb2.RunStatus.ValueType) -> runs_pb2.Run:
@@ -86,6 +86,23 @@ def test_show_without_json_prints_the_steps(backend: FakeBackend) -> None:
     shown = command("runs", "show", "run_1", "--grpc", backend.address)
 
     assert shown.out.splitlines()[-1].split()[:3] == ["count", "agent", "completed"]
+
+
+def test_show_prints_the_parent_of_a_run_and_the_children_of_its_steps(backend: FakeBackend) -> None:
+    step = runs_pb2.Step(step="pay", kind=runs_pb2.STEP_KIND_WORKFLOW, status=runs_pb2.STEP_STATUS_RUNNING)
+    child = runs_pb2.RunSummary(run_id="run_2", workflow_name="Invoice", status=runs_pb2.RUN_STATUS_RUNNING)
+    run = run_in(runs_pb2.RUN_STATUS_RUNNING)
+    run.parent_run_id = "run_0"
+    backend.answers["GetRun"] = run
+    backend.answers["ListRunSteps"] = runs_pb2.ListRunStepsResponse(items=[step])
+    backend.answers["ListChildRuns"] = run_lists_pb2.ListChildRunsResponse(
+        items=[run_lists_pb2.ChildRun(run=child, step="pay", item_index=0)]
+    )
+
+    lines = [line.split() for line in command("runs", "show", "run_1", "--grpc", backend.address).out.splitlines()]
+
+    assert ["parent_run_id", "run_0"] in lines
+    assert lines[-1][:5] == ["pay", "0", "run_2", "Invoice", "running"]
 
 
 @pytest.mark.parametrize(
