@@ -213,8 +213,12 @@ class Repeats:
 
     def _remember(self, key: bytes, answer: PageResult) -> None:
         now = time.monotonic()
-        if isinstance(answer, Redirect) or (isinstance(answer, View) and answer.changed):
+        if isinstance(answer, Redirect):
             self._done[key] = _FormResult(answer, now + _CHANGED_SECONDS)
+        elif isinstance(answer, View) and answer.changed:
+            self._done[key] = _FormResult(answer, now + _CHANGED_SECONDS)
+            # It is larger than a redirect.
+            asyncio.get_running_loop().call_later(_CHANGED_SECONDS, self._done.pop, key, None)
         elif isinstance(answer, View) and answer.once:
             self._done[key] = _FormResult(answer, now + _REFUSED_SECONDS)
             asyncio.get_running_loop().call_later(SHOWN_SECONDS, self._withhold, key)

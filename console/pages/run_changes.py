@@ -11,7 +11,8 @@ from console.pages.run import GONE, MAX_REASON_CHARS
 from console.pages.run_list import FILTERS, found_runs_request
 from console.pages.run_resume import reason_of
 from console.rendering import formatting
-from console.run.changes import DONE, MOST_RUNS, REFUSED, SKIPPED, RunChange, RunOutcome
+from console.rendering.text import short
+from console.run.changes import DONE, MAX_TEXT_CHARS, MOST_RUNS, REFUSED, SKIPPED, RunChange, RunOutcome
 from console.visit import PageResult, Redirect, View, Visit
 from contract.refusals import NoAnswer, Refusal
 from contract.times import milliseconds_of
@@ -126,7 +127,7 @@ async def _change_all(
                 unreachable = True
             except Refusal as refusal:
                 kind = SKIPPED if refusal.code in change.nothing_to_do else REFUSED
-                outcomes[run_id] = RunOutcome(run_id, kind, " ".join(reason_of(refusal).split()))
+                outcomes[run_id] = RunOutcome(run_id, kind, short(" ".join(reason_of(refusal).split()), MAX_TEXT_CHARS))
             else:
                 outcomes[run_id] = change.outcome(run_id, answer)
 

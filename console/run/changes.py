@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from hashlib import sha256
+from shlex import quote
 from typing import Final, NamedTuple
 
 from google.protobuf.message import Message
@@ -28,7 +29,11 @@ from workflow_api.v1.runs_pb2 import (
 MOST_RUNS: Final = 100
 """Runs that one form changes: those of a page, and those that stay on it while they are ticked."""
 
+MAX_TEXT_CHARS: Final = 500
+"""Characters of a reason of a refusal."""
+
 _KEY_CHARS: Final = 32
+_ID_CHARS: Final = 128
 
 Answer = CancelRunResponse | ResumeRunResponse | EraseRunDataResponse
 
@@ -93,9 +98,12 @@ class RunChange(NamedTuple):
     def command(self, workflow_id: str, status: Sequence[RunStatus.ValueType], after: int, before: int) -> str:
         """Returns the command that lists all runs that filters choose, to be changed without `--dry-run`.
 
+        It is for a shell, whatever the filters hold, and empty where they choose none that the change concerns.
         `after` and `before` bound the time of creation in milliseconds since the epoch, both exclusive; 0 for none.
         """
         chosen = [each for each in status if each in self.statuses]
+        if status and not chosen:
+            return ""
         if not (chosen or workflow_id or after or before):
             # The command changes nothing that no option chooses.
             chosen = sorted(self.statuses - {RUN_STATUS_CANCELLED} if self is RESUMING else self.statuses)
@@ -103,10 +111,10 @@ class RunChange(NamedTuple):
         options = {
             "--workflow": workflow_id,
             "--status": spelled,
-            "--created-after": after and _time(after),
-            "--created-before": before and _time(before),
+            "--created-after": _time(after) if after else "",
+            "--created-before": _time(before) if before else "",
         }
-        given = "".join(f" {name} {value}" for name, value in options.items() if value)
+        given = "".join(f" {name} {quote(value)}" for name, value in options.items() if value)
         return f"workflow-api runs {self.verb}{given} --dry-run"
 
 
@@ -167,7 +175,7 @@ class RunOutcome(NamedTuple):
         if len(parts) != len(cls._fields) or parts[1] not in _OUTCOMES:
             return None
         run_id, kind, new_run_id, text = parts
-        return cls(run_id, kind, text, new_run_id)
+        return cls(run_id[:_ID_CHARS], kind, text[:MAX_TEXT_CHARS], new_run_id[:_ID_CHARS])
 
 
 def _time(milliseconds: int) -> str:

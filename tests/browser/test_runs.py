@@ -122,6 +122,23 @@ def test_ticked_runs_stay_ticked_in_a_live_list_and_are_cancelled_resumed_and_er
     assert screen.complaints == []
 
 
+def test_a_ticked_run_that_leaves_the_list_stays_and_the_question_leaves_it_out(
+    caller: Caller, workflows: dict[str, str], signed_in: NewPerson
+) -> None:
+    parked = [caller.parked(workflows["Park"], labels={"batch": "leaving"})["run_id"] for _ in range(2)]
+    screen = signed_in("late-ticker", ROLE_ADMINISTRATOR)
+    page = screen.page
+    screen.open("/runs?q=batch%3Dleaving&status=waiting_for_approval")
+    page.get_by_label(f"Select run {parked[1]}").check()
+    for run_id in parked:
+        caller.post(f"/runs/{run_id}/cancel", {})
+    expect(page.locator("#found")).to_contain_text("No run matches.")
+    expect(page.locator("td :checked")).to_have_count(1)
+    page.get_by_role("button", name="Cancel selected").click()
+    expect(page.get_by_role("group", name="Runs left out")).to_contain_text("It has ended already.")
+    assert screen.complaints == []
+
+
 @pytest.mark.parametrize("width", [360, 1400])
 def test_the_list_of_runs_fits_the_screen(
     caller: Caller, workflows: dict[str, str], signed_in: NewPerson, width: int

@@ -1,5 +1,7 @@
 """Which runs a change of many concerns."""
 
+import shlex
+
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -72,9 +74,12 @@ def test_the_command_has_the_filters_of_the_list_and_never_none() -> None:
         " --created-before 1970-01-01T00:00:02Z --dry-run"
     )
     assert RESUMING.command("", [], 0, 0) == "workflow-api runs resume --status failed --dry-run"
-    assert ERASING.command("", [RUN_STATUS_RUNNING], 0, 0) == (
-        "workflow-api runs erase --status completed,failed,cancelled --dry-run"
-    )
+    assert ERASING.command("", [], 0, 0) == "workflow-api runs erase --status completed,failed,cancelled --dry-run"
+    assert ERASING.command("wf_1", [RUN_STATUS_RUNNING], 0, 0) == ""
+
+
+def test_a_filter_is_one_word_of_the_command() -> None:
+    assert shlex.split(CANCELLING.command("$(reboot); wf_1\n'", [], 0, 0))[4] == "$(reboot); wf_1\n'"
 
 
 def test_a_run_that_still_executes_is_ending() -> None:
@@ -87,3 +92,6 @@ def test_an_outcome_is_read_from_the_field_that_it_was_written_to() -> None:
     outcome = RunOutcome("run_1", "refused", "Not\tnow.", "")
     assert RunOutcome.from_field(outcome.to_field()) == outcome
     assert [RunOutcome.from_field(text) for text in ("", "a\tb", "run_1\tother\t\t")] == [None, None, None]
+    long = RunOutcome.from_field("\t".join(("r" * 9_000, "refused", "n" * 9_000, "t" * 9_000)))
+    assert long is not None
+    assert [len(part) for part in long] == [128, len("refused"), 500, 128]
