@@ -14,7 +14,7 @@ from console.rendering import formatting
 from console.rendering.text import short
 from console.run.changes import DONE, MAX_TEXT_CHARS, MOST_RUNS, REFUSED, SKIPPED, RunChange, RunOutcome
 from console.visit import PageResult, Redirect, View, Visit
-from contract.refusals import NoAnswer, Refusal
+from contract.refusals import Refusal
 from contract.times import milliseconds_of
 from workflow_api.v1.runs_pb2 import GetRunRequest, Run, RunSummary
 
@@ -24,6 +24,7 @@ BEGIN_SECONDS: Final = 5.0
 _READS: Final = 8
 _CHANGES: Final = 4
 _LIST: Final = "/runs"
+_UNREACHABLE: Final = "runtime_unreachable"
 _MAX_FILTER_CHARS: Final = 4_000
 
 
@@ -123,9 +124,11 @@ async def _change_all(
         while not unreachable and time.monotonic() < until and (run_id := next(waiting, None)) is not None:
             try:
                 answer = await visit.services.call(change.rpc, change.request(run_id, reason, once))
-            except NoAnswer:
-                unreachable = True
             except Refusal as refusal:
+                if refusal.code == _UNREACHABLE:
+                    # It may have been changed all the same, which its next try finds out.
+                    unreachable = True
+                    return
                 kind = SKIPPED if refusal.code in change.nothing_to_do else REFUSED
                 outcomes[run_id] = RunOutcome(run_id, kind, short(" ".join(reason_of(refusal).split()), MAX_TEXT_CHARS))
             else:
