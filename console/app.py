@@ -191,8 +191,11 @@ class Console:
             else:
                 form = await read_form(request, visitor.secret, self._settings, page.several)
         query = {name: request.query.getone(name) for name in request.query}
+        queries = {name: request.query.getall(name) for name in page.several if name in request.query}
         names, refresh = dict(request.match_info), REFRESH in request.headers
-        visit = Visit(user, own_services, names, query, form, refused, refresh, try_call=self._try_call)
+        visit = Visit(
+            user, own_services, names, query, form, refused, refresh, queries=queries, try_call=self._try_call
+        )
         if page.method == "GET":
             result = await page.handler(visit)
         else:

@@ -35,6 +35,7 @@ from console.pages import (
     people,
     resources,
     run,
+    run_changes,
     run_compare,
     run_files,
     run_list,
@@ -47,6 +48,7 @@ from console.pages import (
     workflows,
 )
 from console.resources import CONNECTORS, ENVIRONMENTS, GRAPHS
+from console.run.changes import CHANGES, RunChange
 from console.sessions import SIGN_OUT
 from console.visit import ADMINISTRATORS, ALL_ROLES, DECIDERS, ONLOOKERS, OPERATORS, Page, PageResult, Visit
 from contract.roles import roles_of
@@ -112,6 +114,15 @@ def _of_definition(kind: DefinitionKind, readers: frozenset[Role.ValueType] = ON
     )
 
 
+def _of_many_runs(change: RunChange) -> tuple[Page, ...]:
+    """Returns the pages that change the runs ticked in the list; they come before the page of one run."""
+    roles, several = roles_of(change.rpc), frozenset({"run_id", "outcome"})
+    return (
+        Page("GET", change.path, roles, partial(run_changes.ask, change), several=several),
+        Page("POST", change.path, roles, partial(run_changes.carry_out, change), several=several),
+    )
+
+
 ROUTES: Final[tuple[VisitorRoute, ...]] = (
     VisitorRoute("GET", HEALTH, Needs.NOTHING, Health, Health.answer),
     VisitorRoute("GET", ROUTE, Needs.NOTHING, StaticFiles, StaticFiles.answer),
@@ -149,6 +160,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", "/approvals/{approval_id}", DECIDERS, approvals.decide),
     Page("GET", "/runs", ALL_ROLES, run_list.show_list),
     Page("GET", "/runs/stream", ALL_ROLES, run_list.stream),
+    *(page for change in CHANGES for page in _of_many_runs(change)),
     Page("GET", "/runs/{run_id}", ALL_ROLES, run.show),
     Page("GET", "/runs/{run_id}/stream", ALL_ROLES, run.stream),
     Page("POST", "/runs/{run_id}/inputs", roles_of("PreviewsService/RevealRunInputs"), run.show_inputs),

@@ -65,6 +65,7 @@ class Visit:
         form: All values of each field of the submitted form, whose token has been checked.
         refused_files: Reasons for refused files of the form, by field.
         refresh: Whether an open page refreshes itself, which replaces only elements with `data-live`.
+        queries: All values of the query parameters that the page takes several times.
         try_call: Dry run of calls of the API.
     """
 
@@ -75,6 +76,7 @@ class Visit:
     form: Mapping[str, Sequence[str]] = field(default_factory=dict)
     refused_files: Mapping[str, str] = field(default_factory=dict)
     refresh: bool = False
+    queries: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
     try_call: TryCall = field(kw_only=True)
 
     def may(self, rpc: str) -> bool:
@@ -91,13 +93,15 @@ class Visit:
 class View:
     """A page to render: a template below `templates/`, which extends `page.html`, and its context.
 
-    `once` marks a page that alone shows a new secret, so that its form is never handled again.
+    `once` marks a page that alone shows a new secret, so that its form is never handled again. `changed` marks the
+    answer of a form that changed something: a repetition gets this answer for a minute.
     """
 
     template: str
     context: Mapping[str, Any] = field(default_factory=dict)
     status: int = 200
     once: bool = False
+    changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,8 @@ class Page(NamedTuple):
     """A page: its method, its path such as `/keys/{key_id}`, the roles that may use it, and its handler.
 
     With `takes_files` its form may have files, which are staged before the handler is called; the form's field `upload`
-    then names the upload. Fields in `several` may be sent more than once, all others are refused.
+    then names the upload. Fields and query parameters in `several` may be sent more than once; other fields are refused
+    then, and of other parameters the first counts.
     """
 
     method: str

@@ -72,7 +72,9 @@ def _page_of_form(request: web.Request, form: Form) -> str:
         referrer = URL(request.headers.get("Referer", ""))
     except ValueError:
         referrer = URL()
-    if referrer.path != request.path and referrer.authority == request.host and is_own_path(referrer.raw_path_qs):
+    # A form that was shown again with problems stands on the address that it was sent to, which has no query.
+    another = referrer.path != request.path or bool(referrer.query_string)
+    if another and referrer.authority == request.host and is_own_path(referrer.raw_path_qs):
         return referrer.raw_path_qs
     # Only the address of the form's page names the earlier run whose inputs fill a start.
     earlier = {"run": form["run"][0]} if form.get("run") else {}

@@ -25,8 +25,8 @@ SECONDS: Final = 900
 _MOST: Final = 32
 _MOST_BYTES: Final = 262_144
 _SECRET_WORDS: Final = ("password", "secret", "token")
-# The refilled page has its own token and version, and files are chosen again.
-_NOT_KEPT: Final = frozenset({TOKEN_FIELD, UPLOAD_FIELD, "version"})
+# The refilled page has its own token, version and runs, and files are chosen again.
+_NOT_KEPT: Final = frozenset({TOKEN_FIELD, UPLOAD_FIELD, "version", "run_id"})
 _UNFILLED_TYPES: Final = frozenset({"button", "file", "image", "password", "reset", "submit"})
 _TICKED_TYPES: Final = frozenset({"checkbox", "radio"})
 
@@ -160,7 +160,7 @@ def _is_kept(name: str) -> bool:
 SHOWN_SECONDS: Final = 5.0
 """Time for which a repeated form gets the first answer, where that answer shows a new secret."""
 
-_REDIRECT_SECONDS: Final = 60.0
+_CHANGED_SECONDS: Final = 60.0
 _REFUSED_SECONDS: Final = 3_600.0
 _MOST_REMEMBERED: Final = 4_096
 _SENT_ALREADY: Final = View("sent_already.html", status=409)
@@ -214,7 +214,11 @@ class FormRepeats:
     def _remember(self, key: bytes, answer: PageResult) -> None:
         now = time.monotonic()
         if isinstance(answer, Redirect):
-            self._done[key] = _FormResult(answer, now + _REDIRECT_SECONDS)
+            self._done[key] = _FormResult(answer, now + _CHANGED_SECONDS)
+        elif isinstance(answer, View) and answer.changed:
+            self._done[key] = _FormResult(answer, now + _CHANGED_SECONDS)
+            # It is larger than a redirect.
+            asyncio.get_running_loop().call_later(_CHANGED_SECONDS, self._done.pop, key, None)
         elif isinstance(answer, View) and answer.once:
             self._done[key] = _FormResult(answer, now + _REFUSED_SECONDS)
             asyncio.get_running_loop().call_later(SHOWN_SECONDS, self._withhold, key)

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from console.pages.workflows import every_workflow
 from console.rendering import formatting, times
 from console.rendering.charts import day_strip, day_totals
+from console.run.changes import CHANGES
 from console.visit import PageEvents, PageResult, View, Visit
 from contract.fields import parse_enum_list
 from contract.refusals import Refusal
@@ -27,9 +28,11 @@ from workflow_api.v1.workflows_pb2 import Workflow
 NO_KEY: Final = "none"
 """The filter of runs that no key started."""
 
+FILTERS: Final = ("q", "status", "workflow_id", "key", "from", "to")
+"""Names of the filters in the address."""
+
 _PAGE: Final = 50
 _MOST_KEYS: Final = 100
-_FILTERS: Final = ("q", "status", "workflow_id", "key", "from", "to")
 _WRONG: Final = frozenset({"invalid_filter", "invalid_cursor", "invalid_request"})
 POLL_SECONDS: Final = 3.0
 """Seconds between two reads of the shown runs."""
@@ -45,7 +48,7 @@ async def show_list(visit: Visit) -> PageResult:
     answer, problem = ListFoundRunsResponse(), ""
     days, (workflows, keys) = await asyncio.gather(_days(visit), _choices(visit))
     try:
-        answer = await visit.services.call("RunListsService/ListFoundRuns", _request(given, cursor))
+        answer = await visit.services.call("RunListsService/ListFoundRuns", found_runs_request(given, cursor))
     except Refusal as refusal:
         if refusal.code not in _WRONG:
             raise
@@ -68,6 +71,8 @@ async def show_list(visit: Visit) -> PageResult:
             "days": days.days,
             "strip": day_strip(days.days),
             "totals": day_totals(days.days),
+            "changes": [change for change in CHANGES if visit.may(change.rpc)],
+            "here": urlencode(given),
             "stream": "" if problem or cursor else "/runs/stream?" + urlencode(given),
         },
         status=400 if problem else 200,
@@ -80,7 +85,7 @@ async def stream(visit: Visit) -> PageResult:
 
 
 async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
-    request = _request({name: value for name, value in _filters(visit).items() if value}, "")
+    request = found_runs_request({name: value for name, value in _filters(visit).items() if value}, "")
     seen: bytes | None = None
     while True:
         answer: ListFoundRunsResponse = await visit.services.call("RunListsService/ListFoundRuns", request)
@@ -95,14 +100,19 @@ async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
 
 
 def _filters(visit: Visit) -> dict[str, str]:
-    return {name: visit.query.get(name, "").strip() for name in _FILTERS}
+    return {name: visit.query.get(name, "").strip() for name in FILTERS}
 
 
 def _statuses() -> Sequence[str]:
     return [each for each in formatting.RUN_STATUSES.values() if each]
 
 
-def _request(given: Mapping[str, str], page_token: str) -> ListFoundRunsRequest:
+def found_runs_request(given: Mapping[str, str], page_token: str) -> ListFoundRunsRequest:
+    """Returns the request for a page of the runs that filters choose, by their names in the address.
+
+    Raises:
+        Refusal: `invalid_filter` where one cannot be read.
+    """
     try:
         statuses = parse_enum_list(RunStatus.DESCRIPTOR, given["status"]) if "status" in given else ()
     except ValueError as error:

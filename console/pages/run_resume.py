@@ -80,14 +80,14 @@ async def _plan(visit: Visit, from_step: str, refused: Refusal | None = None) ->
         "executed": answer.executed,
         "version": answer.version,
         "resumed_by": answer.resumed_by,
-        "problem": "" if refused is None else _reason(refused),
+        "problem": "" if refused is None else reason_of(refused),
         "once": _new_key(),
     }
     return View("runs/resume.html", context, status=200 if refused is None else refused.status)
 
 
-def _reason(refusal: Refusal) -> str:
-    """Returns why no run was started, with the problem of each field."""
+def reason_of(refusal: Refusal) -> str:
+    """Returns why nothing was started, with the problem of each field."""
     details = refusal.details if isinstance(refusal.details, list) else ()
     reasons = refusal.details.get("reasons", ()) if isinstance(refusal.details, dict) else ()
     return " ".join([refusal.message, *(f"{each['name']} {each['reason']}." for each in details), *map(str, reasons)])

@@ -143,7 +143,9 @@ async def _list(visit: Visit, problems: Problems = _NOTHING_WRONG) -> View:
     form = {
         "url": visit.sent("url"),
         "description": visit.sent("description"),
-        "events": list(visit.form.get("events", ())) if sent else [text for text in EVENTS if text.startswith("run.")],
+        "events": list(visit.form.get("events", ()))
+        if sent
+        else [text for text in EVENTS if not text.startswith("schedule.")],
     }
     context = {
         "key_id": visit.path["key_id"],

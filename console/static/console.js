@@ -137,7 +137,8 @@ function isInUse(node) {
 
 // Texts that scripts fill in.
 function isFilledIn(old, next) {
-  return old.nodeName === "TIME" ? old.dateTime === next.dateTime && old.title === next.title : old.hasAttribute("data-copy");
+  if (old.nodeName === "TIME") return old.dateTime === next.dateTime && old.title === next.title;
+  return old.nodeName === "OUTPUT" || old.hasAttribute("data-copy");
 }
 
 // Of a text of which the end grows and the beginning may go, as of a log, what is selected stays so.

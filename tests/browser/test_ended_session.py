@@ -56,6 +56,30 @@ def test_a_form_whose_session_ended_is_as_it_was_after_the_sign_in(
     expect(page.get_by_role("heading", name="The key is made")).to_be_visible()
 
 
+def test_the_question_about_several_runs_is_asked_again_after_the_sign_in(
+    chromium: Browser, console: Service, signed_in: NewPerson
+) -> None:
+    caller = console.new_caller()
+    run_id = caller.parked(console.admin.apply_test_workflows()["Park"])["run_id"]
+    screen = signed_in("asked-again", ROLE_ADMINISTRATOR)
+    page = screen.page
+    question = f"/runs/cancel?run_id={run_id}"
+    screen.open(question)
+    page.get_by_label("Reason").fill("too late")
+    end_sessions_elsewhere(chromium, console, "asked-again")
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Cancel this run").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was done")
+    page.get_by_role("main").get_by_role("link", name="Sign in").click()
+    screen.sign_in("asked-again", NEW.format("asked-again"))
+    expect(page.get_by_role("status")).to_contain_text("The form is as you sent it")
+    assert screen.path == question
+    expect(page.get_by_label("Reason")).to_have_value("too late")
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Cancel this run").click()
+    expect(page.get_by_role("status")).to_have_text("1 cancelled or ending, 0 skipped, 0 refused.")
+
+
 def test_a_form_of_one_person_is_not_shown_to_another(
     chromium: Browser, console: Service, signed_in: NewPerson
 ) -> None:

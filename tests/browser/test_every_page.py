@@ -145,6 +145,26 @@ def test_deciding_several_approvals_excludes_nobody(console: Service, visitor: P
     assert wrong_in_both_schemes(visitor, "several") == {}
 
 
+def test_changing_several_runs_excludes_nobody(console: Service, visitor: Page) -> None:
+    workflows = console.admin.apply_test_workflows()
+    caller = console.new_caller()
+    caller.finished(workflows["Echo"])
+    parked = caller.parked(workflows["Park"])["run_id"]
+    visitor.goto(f"{console.ready['console'].rstrip('/')}/runs?q={parked}")
+    visitor.get_by_label(f"Select run {parked}").check()
+    visitor.get_by_role("button", name="Resume selected").click()
+    visitor.get_by_role("heading", name="Left out").wait_for()
+    assert wrong_in_both_schemes(visitor, "left out") == {}
+    visitor.go_back()
+    visitor.get_by_role("button", name="Cancel selected").click()
+    visitor.get_by_role("button", name="Cancel this run").wait_for()
+    assert wrong_in_both_schemes(visitor, "question") == {}
+    visitor.once("dialog", lambda dialog: dialog.accept())
+    visitor.get_by_role("button", name="Cancel this run").click()
+    visitor.get_by_role("link", name="Back to the runs").wait_for()
+    assert wrong_in_both_schemes(visitor, "outcomes") == {}
+
+
 @pytest.mark.parametrize("width", [WIDTHS[0], WIDTHS[-1]])
 def test_the_reference_of_the_api_excludes_nobody(console: Service, chromium: Browser, width: int) -> None:
     context = chromium.new_context(viewport={"width": width, "height": 800})

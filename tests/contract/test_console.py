@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
@@ -177,6 +178,33 @@ def test_a_change_is_audited_under_the_name_of_the_person(console: Service, ann:
 
     assert ann.cookies
     assert "user:ann" in {record.actor for record in trail.items}
+
+
+def test_several_runs_are_changed_by_the_forms_of_those_who_may_change_one(
+    console: Service, person: NewPerson, bob: Browser
+) -> None:
+    workflow_id = console.admin.apply_test_workflows()["Park"]
+    caller = console.new_caller()
+    runs = [caller.parked(workflow_id)["run_id"] for _ in range(2)]
+    chosen = urlencode({"run_id": [*runs, "run_nothing"]}, doseq=True)
+    olga = person("olga", users_pb2.ROLE_OPERATOR)
+    assert [each.get(f"/runs/erase?{chosen}").status for each in (olga, bob)] == [403, 403]
+    assert bob.get(f"/runs/cancel?{chosen}").status == 403
+
+    question = olga.get(f"/runs/cancel?{chosen}")
+    assert "Cancel 2 runs? 2 of 3 selected; 1 left out" in question.words
+    form: dict[str, Any] = {"run_id": runs, "once": "one", "reason": "late"}
+    assert [olga.post("/runs/cancel", **form).status, bob.post("/runs/cancel", **form).status] == [403, 403]
+    assert olga.post("/runs/erase", question.token, **form).status == 403
+    assert {caller.get(f"/runs/{run_id}").json()["status"] for run_id in runs} == {"waiting_for_approval"}
+
+    answers = [olga.post("/runs/cancel", question.token, **form) for _ in range(2)]
+    assert ["2 cancelled or ending, 0 skipped, 0 refused." in answer.words for answer in answers] == [True, True]
+    late = olga.post("/runs/cancel", olga.get("/runs").token, **form)
+    assert "0 cancelled or ending, 2 skipped, 0 refused." in late.words
+    trail = console.admin.audit.ListAuditRecords(audit_pb2.ListAuditRecordsRequest())
+    asked = [(record.actor, record.target) for record in trail.items if record.action == "run.cancel_requested"]
+    assert sorted(asked) == [("user:olga", run_id) for run_id in sorted(runs)]
 
 
 def test_a_separate_console_serves_the_same_sessions(console: Service, ann: Browser, tmp_path: Path) -> None:

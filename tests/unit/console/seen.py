@@ -86,14 +86,22 @@ def answered(
     *,
     user: User = ADMINISTRATOR,
     query: Mapping[str, str] | None = None,
-    form: Mapping[str, str] | None = None,
+    queries: Mapping[str, Sequence[str]] | None = None,
+    form: Mapping[str, str | Sequence[str]] | None = None,
     refresh: bool = False,
 ) -> PageResult:
     """Returns the result of the page at `path`, as `/runs/{run_id}`; `names` fills its braces."""
     (page,) = (page for page in PAGES if (page.method, page.path) == (method, path))
-    sent = {name: [value] for name, value in (form or {}).items()}
+    sent = {name: [value] if isinstance(value, str) else value for name, value in (form or {}).items()}
     visit = Visit(
-        user=user, services=services, path=names or {}, query=query or {}, form=sent, refresh=refresh, try_call=try_call
+        user=user,
+        services=services,
+        path=names or {},
+        query=query or {},
+        form=sent,
+        refresh=refresh,
+        queries=queries or {},
+        try_call=try_call,
     )
 
     async def answer() -> PageResult:

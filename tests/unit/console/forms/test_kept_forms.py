@@ -50,8 +50,8 @@ b&lt;/textarea&gt;</textarea>
     )
 
 
-@pytest.mark.parametrize("name", ["csrf", "upload", "password", "new_password", "client_secret", "Token"])
-def test_neither_tokens_nor_secrets_nor_files_are_kept(name: str) -> None:
+@pytest.mark.parametrize("name", ["csrf", "upload", "password", "new_password", "client_secret", "Token", "run_id"])
+def test_neither_tokens_nor_secrets_nor_files_nor_runs_of_the_page_are_kept(name: str) -> None:
     found = kept({name: ["hidden"], "name": ["shown"]})
     assert found is not None
     assert found.fields == {"name": ["shown"]}

@@ -12,6 +12,7 @@ from contract.refusals import Refusal
 
 KEY = form_key("secret", "/keys/new", "token", {"name": ["a"]})
 ISSUED = View("keys/issued.html", {"key_value": "ak_1.secret"}, once=True)
+CHANGED = View("runs/changed.html", changed=True)
 
 
 class Handler:
@@ -59,14 +60,14 @@ async def _nothing() -> None:
     pass
 
 
-@pytest.mark.parametrize("answer", [Redirect("/keys", "Done."), ISSUED])
+@pytest.mark.parametrize("answer", [Redirect("/keys", "Done."), ISSUED, CHANGED])
 def test_a_double_click_is_handled_once_and_both_see_the_answer(answer: PageResult) -> None:
     handler = Handler(answer)
     assert together(handler, 3) == [answer] * 3
     assert handler.times == 1
 
 
-@pytest.mark.parametrize("answer", [Redirect("/keys", "Done."), ISSUED])
+@pytest.mark.parametrize("answer", [Redirect("/keys", "Done."), ISSUED, CHANGED])
 def test_a_repetition_after_the_answer_is_answered_alike(answer: PageResult) -> None:
     handler = Handler(answer)
     assert one_after_the_other(handler, _nothing) == [answer, answer]

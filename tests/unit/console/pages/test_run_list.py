@@ -13,6 +13,7 @@ from tests.unit.console.seen import APPROVER, MemoryServices, answered, html
 from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, ListKeysResponse
 from workflow_api.v1.run_lists_pb2 import FoundRun, GetRunDaysResponse, ListFoundRunsResponse, RunDay
 from workflow_api.v1.runs_pb2 import RUN_STATUS_COMPLETED, RUN_STATUS_QUEUED, RUN_STATUS_RUNNING
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, ROLE_OPERATOR, ROLE_VIEWER, Role, User
 from workflow_api.v1.workflows_pb2 import ListWorkflowsResponse, Workflow
 
 FIND = "RunListsService/ListFoundRuns"
@@ -141,6 +142,23 @@ def test_values_are_never_markup_and_approvers_see_no_keys() -> None:
     assert EVIL not in page
     assert "warehouse" not in page
     assert not backend.asked("KeysService/ListKeys")
+
+
+def test_rows_have_boxes_for_who_may_change_runs_and_buttons_for_what_they_may() -> None:
+    def page(role: Role.ValueType) -> str:
+        user = User(name="eve", role=role)
+        return html(answered(services(found()), "GET", "/runs", query={"status": "running"}, user=user), user)
+
+    operated, administered = page(ROLE_OPERATOR), page(ROLE_ADMINISTRATOR)
+    for shown in (operated, administered):
+        assert 'name="run_id" value="run_1" aria-label="Select run run_1"' in shown
+        assert 'name="filters" value="status=running"' in shown
+        assert 'formaction="/runs/cancel"' in shown
+        assert 'formaction="/runs/resume"' in shown
+    assert ('formaction="/runs/erase"' in operated, 'formaction="/runs/erase"' in administered) == (False, True)
+    for role in (ROLE_VIEWER, ROLE_APPROVER):
+        assert "checkbox" not in page(role)
+        assert "formaction" not in page(role)
 
 
 def test_a_change_of_the_newest_runs_refreshes_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
