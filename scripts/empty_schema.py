@@ -19,19 +19,9 @@ def newest_schema(folder: Path) -> str:
     engine.dispose()
     with closing(sqlite3.connect(file)) as connection:
         made = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
-    statements = [_with_sorted_constraints(statement) for (statement,) in made]
+    statements = [statement for (statement,) in made]
     statements.append(f"INSERT INTO alembic_version (version_num) VALUES ('{newest_revision()}')")  # noqa: S608 - ours
     return "".join(f"{statement};\n" for statement in statements)
-
-
-def _with_sorted_constraints(statement: str) -> str:
-    """Returns a statement with the constraints of its table by name: rebuilding a table leaves them in any order."""
-    lines = statement.split("\n")
-    places = [place for place, line in enumerate(lines) if line.startswith("\tCONSTRAINT ")]
-    found = sorted(lines[place].rstrip(", ") for place in places)
-    for place, line in zip(places, found, strict=True):
-        lines[place] = f"{line}, " if place != places[-1] else line
-    return "\n".join(lines)
 
 
 def main() -> None:

@@ -165,8 +165,8 @@ CREATE TABLE approvals (
 	decided_by TEXT, 
 	comment TEXT, 
 	continued_in TEXT, deadline_at BIGINT, remind_at BIGINT, reminded_at BIGINT, on_deadline TEXT, approvers TEXT, form_schema TEXT, form TEXT, summary TEXT, 
-	CONSTRAINT fk_approvals_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_approvals PRIMARY KEY (approval_id)
+	CONSTRAINT pk_approvals PRIMARY KEY (approval_id), 
+	CONSTRAINT fk_approvals_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_approvals_pending ON approvals (requested_at) WHERE state = 'pending';
 CREATE INDEX ix_approvals_run_id_requested_at ON approvals (run_id, requested_at);
@@ -176,15 +176,15 @@ CREATE TABLE connector_tests (
 	passed INTEGER NOT NULL, 
 	message TEXT NOT NULL, 
 	tested_at BIGINT NOT NULL, 
-	CONSTRAINT fk_connector_tests_connector_id_resources FOREIGN KEY(connector_id) REFERENCES resources (resource_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_connector_tests PRIMARY KEY (connector_id, version)
+	CONSTRAINT pk_connector_tests PRIMARY KEY (connector_id, version), 
+	CONSTRAINT fk_connector_tests_connector_id_resources FOREIGN KEY(connector_id) REFERENCES resources (resource_id) ON DELETE CASCADE
 );
 CREATE TABLE daily_usage (
 	key_id TEXT NOT NULL, 
 	day INTEGER NOT NULL, 
 	runs_started INTEGER NOT NULL, 
-	CONSTRAINT fk_daily_usage_key_id_api_keys FOREIGN KEY(key_id) REFERENCES api_keys (key_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_daily_usage PRIMARY KEY (key_id, day)
+	CONSTRAINT pk_daily_usage PRIMARY KEY (key_id, day), 
+	CONSTRAINT fk_daily_usage_key_id_api_keys FOREIGN KEY(key_id) REFERENCES api_keys (key_id) ON DELETE CASCADE
 );
 CREATE TABLE outputs (
 	output_id TEXT NOT NULL, 
@@ -196,8 +196,8 @@ CREATE TABLE outputs (
 	sha256 TEXT NOT NULL, 
 	created_at BIGINT NOT NULL, 
 	object_key TEXT NOT NULL, crc32 BIGINT, 
-	CONSTRAINT fk_outputs_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
 	CONSTRAINT pk_outputs PRIMARY KEY (output_id), 
+	CONSTRAINT fk_outputs_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
 	CONSTRAINT uq_outputs_run_id_path UNIQUE (run_id, path)
 );
 CREATE TABLE resource_versions (
@@ -205,8 +205,8 @@ CREATE TABLE resource_versions (
 	version INTEGER NOT NULL, 
 	definition TEXT NOT NULL, 
 	created_at BIGINT NOT NULL, source_digest TEXT, 
-	CONSTRAINT fk_resource_versions_resource_id_resources FOREIGN KEY(resource_id) REFERENCES resources (resource_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_resource_versions PRIMARY KEY (resource_id, version)
+	CONSTRAINT pk_resource_versions PRIMARY KEY (resource_id, version), 
+	CONSTRAINT fk_resource_versions_resource_id_resources FOREIGN KEY(resource_id) REFERENCES resources (resource_id) ON DELETE CASCADE
 );
 CREATE TABLE segments (
 	segment_id TEXT NOT NULL, 
@@ -219,8 +219,8 @@ CREATE TABLE segments (
 	started_at BIGINT, 
 	ended_at BIGINT, 
 	last_seq INTEGER NOT NULL, hand_overs INTEGER DEFAULT '0' NOT NULL, 
-	CONSTRAINT fk_segments_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_segments PRIMARY KEY (segment_id)
+	CONSTRAINT pk_segments PRIMARY KEY (segment_id), 
+	CONSTRAINT fk_segments_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_segments_open ON segments (state, created_at) WHERE state <> 'ended';
 CREATE UNIQUE INDEX ix_segments_run_id_ordinal ON segments (run_id, ordinal);
@@ -241,16 +241,16 @@ CREATE TABLE steps (
 	error_code TEXT, 
 	error_message TEXT, 
 	value TEXT, files_count INTEGER, reused_from TEXT, phase TEXT, items_total INTEGER, items_completed INTEGER, items_failed INTEGER, items_from TEXT, 
-	CONSTRAINT fk_steps_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_steps PRIMARY KEY (run_id, position)
+	CONSTRAINT pk_steps PRIMARY KEY (run_id, position), 
+	CONSTRAINT fk_steps_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE TABLE workflow_versions (
 	workflow_id TEXT NOT NULL, 
 	version INTEGER NOT NULL, 
 	definition TEXT NOT NULL, 
 	created_at BIGINT NOT NULL, definition_version INTEGER, 
-	CONSTRAINT fk_workflow_versions_workflow_id_workflows FOREIGN KEY(workflow_id) REFERENCES workflows (workflow_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_workflow_versions PRIMARY KEY (workflow_id, version)
+	CONSTRAINT pk_workflow_versions PRIMARY KEY (workflow_id, version), 
+	CONSTRAINT fk_workflow_versions_workflow_id_workflows FOREIGN KEY(workflow_id) REFERENCES workflows (workflow_id) ON DELETE CASCADE
 );
 CREATE TABLE events (
 	segment_id TEXT NOT NULL, 
@@ -259,8 +259,8 @@ CREATE TABLE events (
 	at BIGINT NOT NULL, 
 	step TEXT, 
 	data TEXT NOT NULL, 
-	CONSTRAINT fk_events_segment_id_segments FOREIGN KEY(segment_id) REFERENCES segments (segment_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_events PRIMARY KEY (segment_id, seq)
+	CONSTRAINT pk_events PRIMARY KEY (segment_id, seq), 
+	CONSTRAINT fk_events_segment_id_segments FOREIGN KEY(segment_id) REFERENCES segments (segment_id) ON DELETE CASCADE
 )
  WITHOUT ROWID
 
@@ -316,8 +316,8 @@ CREATE TABLE sessions (
 	name TEXT NOT NULL, 
 	created_at BIGINT NOT NULL, 
 	used_at BIGINT NOT NULL, 
-	CONSTRAINT fk_sessions_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE, 
-	CONSTRAINT pk_sessions PRIMARY KEY (token_sha256)
+	CONSTRAINT pk_sessions PRIMARY KEY (token_sha256), 
+	CONSTRAINT fk_sessions_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE
 );
 CREATE INDEX ix_sessions_name ON sessions (name);
 CREATE INDEX ix_sessions_created_at ON sessions (created_at);
@@ -343,9 +343,9 @@ CREATE TABLE workflow_version_resources (
 	name TEXT NOT NULL, 
 	resource_id TEXT, 
 	resource_version INTEGER, 
-	CONSTRAINT fk_workflow_version_resources_resource_id_resource_versions FOREIGN KEY(resource_id, resource_version) REFERENCES resource_versions (resource_id, version), 
+	CONSTRAINT pk_workflow_version_resources PRIMARY KEY (workflow_id, version, kind, name), 
 	CONSTRAINT fk_workflow_version_resources_workflow_id_workflow_versions FOREIGN KEY(workflow_id, version) REFERENCES workflow_versions (workflow_id, version) ON DELETE CASCADE, 
-	CONSTRAINT pk_workflow_version_resources PRIMARY KEY (workflow_id, version, kind, name)
+	CONSTRAINT fk_workflow_version_resources_resource_id_resource_versions FOREIGN KEY(resource_id, resource_version) REFERENCES resource_versions (resource_id, version)
 );
 CREATE TABLE environment_locks (
 	digest TEXT NOT NULL, 
@@ -359,9 +359,9 @@ CREATE TABLE environment_locks (
 CREATE TABLE environment_packages (
 	resource_id TEXT NOT NULL, 
 	digest TEXT NOT NULL, 
+	CONSTRAINT pk_environment_packages PRIMARY KEY (resource_id), 
 	CONSTRAINT fk_environment_packages_digest_environment_locks FOREIGN KEY(digest) REFERENCES environment_locks (digest), 
-	CONSTRAINT fk_environment_packages_resource_id_resources FOREIGN KEY(resource_id) REFERENCES resources (resource_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_environment_packages PRIMARY KEY (resource_id)
+	CONSTRAINT fk_environment_packages_resource_id_resources FOREIGN KEY(resource_id) REFERENCES resources (resource_id) ON DELETE CASCADE
 );
 CREATE TABLE environment_builds (
 	digest TEXT NOT NULL, 
@@ -371,8 +371,8 @@ CREATE TABLE environment_builds (
 	size BIGINT, 
 	updated_at BIGINT NOT NULL, 
 	seen_at BIGINT NOT NULL, log TEXT, 
-	CONSTRAINT fk_environment_builds_digest_environment_locks FOREIGN KEY(digest) REFERENCES environment_locks (digest), 
-	CONSTRAINT pk_environment_builds PRIMARY KEY (digest, machine)
+	CONSTRAINT pk_environment_builds PRIMARY KEY (digest, machine), 
+	CONSTRAINT fk_environment_builds_digest_environment_locks FOREIGN KEY(digest) REFERENCES environment_locks (digest)
 );
 CREATE TABLE step_logs (
 	run_id TEXT NOT NULL, 
@@ -382,8 +382,8 @@ CREATE TABLE step_logs (
 	ended_at BIGINT, 
 	size_bytes BIGINT, 
 	problem TEXT, 
-	CONSTRAINT fk_step_logs_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_step_logs PRIMARY KEY (run_id, step, attempt)
+	CONSTRAINT pk_step_logs PRIMARY KEY (run_id, step, attempt), 
+	CONSTRAINT fk_step_logs_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE TABLE step_log_parts (
 	run_id TEXT NOT NULL, 
@@ -392,8 +392,8 @@ CREATE TABLE step_log_parts (
 	seq INTEGER NOT NULL, 
 	text TEXT NOT NULL, 
 	superseded_at BIGINT, 
-	CONSTRAINT fk_step_log_parts_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_step_log_parts PRIMARY KEY (run_id, step, attempt, seq)
+	CONSTRAINT pk_step_log_parts PRIMARY KEY (run_id, step, attempt, seq), 
+	CONSTRAINT fk_step_log_parts_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_step_log_parts_superseded ON step_log_parts (superseded_at) WHERE superseded_at IS NOT NULL;
 CREATE TABLE agent_sources (
@@ -419,8 +419,8 @@ CREATE TABLE webhooks (
 	paused_at BIGINT, 
 	paused_reason TEXT, 
 	failing_since BIGINT, schedule_skipped INTEGER DEFAULT 0 NOT NULL, schedule_failed INTEGER DEFAULT 0 NOT NULL, approval_reminded INTEGER DEFAULT '0' NOT NULL, approval_expired INTEGER DEFAULT '0' NOT NULL, 
-	CONSTRAINT fk_webhooks_key_id_api_keys FOREIGN KEY(key_id) REFERENCES api_keys (key_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_webhooks PRIMARY KEY (webhook_id)
+	CONSTRAINT pk_webhooks PRIMARY KEY (webhook_id), 
+	CONSTRAINT fk_webhooks_key_id_api_keys FOREIGN KEY(key_id) REFERENCES api_keys (key_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_webhooks_key_id ON webhooks (key_id);
 CREATE TABLE run_labels (
@@ -428,8 +428,8 @@ CREATE TABLE run_labels (
 	name TEXT NOT NULL, 
 	value TEXT NOT NULL, 
 	created_at BIGINT NOT NULL, 
-	CONSTRAINT fk_run_labels_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_run_labels PRIMARY KEY (run_id, name)
+	CONSTRAINT pk_run_labels PRIMARY KEY (run_id, name), 
+	CONSTRAINT fk_run_labels_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 )
  WITHOUT ROWID
 
@@ -471,8 +471,8 @@ CREATE TABLE passkeys (
 	sign_count BIGINT NOT NULL, 
 	created_at BIGINT NOT NULL, 
 	used_at BIGINT, 
-	CONSTRAINT fk_passkeys_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE, 
-	CONSTRAINT pk_passkeys PRIMARY KEY (credential_id)
+	CONSTRAINT pk_passkeys PRIMARY KEY (credential_id), 
+	CONSTRAINT fk_passkeys_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE
 );
 CREATE INDEX ix_passkeys_name ON passkeys (name);
 CREATE TABLE passkey_challenges (
@@ -481,8 +481,8 @@ CREATE TABLE passkey_challenges (
 	purpose TEXT NOT NULL, 
 	challenge TEXT, 
 	created_at BIGINT NOT NULL, 
-	CONSTRAINT fk_passkey_challenges_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE, 
-	CONSTRAINT pk_passkey_challenges PRIMARY KEY (token_sha256)
+	CONSTRAINT pk_passkey_challenges PRIMARY KEY (token_sha256), 
+	CONSTRAINT fk_passkey_challenges_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE
 );
 CREATE INDEX ix_passkey_challenges_name ON passkey_challenges (name);
 CREATE INDEX ix_passkey_challenges_created_at ON passkey_challenges (created_at);
@@ -490,8 +490,8 @@ CREATE TABLE recovery_codes (
 	name TEXT NOT NULL, 
 	code_sha256 TEXT NOT NULL, 
 	created_at BIGINT NOT NULL, 
-	CONSTRAINT fk_recovery_codes_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE, 
-	CONSTRAINT pk_recovery_codes PRIMARY KEY (name, code_sha256)
+	CONSTRAINT pk_recovery_codes PRIMARY KEY (name, code_sha256), 
+	CONSTRAINT fk_recovery_codes_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE
 );
 CREATE TABLE uploads (
 	upload_id TEXT NOT NULL, 
@@ -513,8 +513,8 @@ CREATE TABLE upload_files (
 	stored_bytes BIGINT NOT NULL, 
 	finished INTEGER NOT NULL, 
 	members TEXT, 
-	CONSTRAINT fk_upload_files_upload_id_uploads FOREIGN KEY(upload_id) REFERENCES uploads (upload_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_upload_files PRIMARY KEY (upload_id, number)
+	CONSTRAINT pk_upload_files PRIMARY KEY (upload_id, number), 
+	CONSTRAINT fk_upload_files_upload_id_uploads FOREIGN KEY(upload_id) REFERENCES uploads (upload_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_runs_ended_of_workflow ON runs (workflow_id, finished_at, run_id, status, started_at) WHERE finished_at IS NOT NULL;
 CREATE TABLE processes (
@@ -537,8 +537,8 @@ CREATE TABLE run_traces (
 	run_id TEXT NOT NULL, 
 	traceparent TEXT NOT NULL, 
 	tracestate TEXT, 
-	CONSTRAINT fk_run_traces_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_run_traces PRIMARY KEY (run_id)
+	CONSTRAINT pk_run_traces PRIMARY KEY (run_id), 
+	CONSTRAINT fk_run_traces_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 )
  WITHOUT ROWID
 
@@ -549,8 +549,8 @@ CREATE TABLE shared_files (
 	path TEXT NOT NULL, 
 	step TEXT NOT NULL, 
 	size_bytes BIGINT NOT NULL, 
-	CONSTRAINT fk_shared_files_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_shared_files PRIMARY KEY (object_key)
+	CONSTRAINT pk_shared_files PRIMARY KEY (object_key), 
+	CONSTRAINT fk_shared_files_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_shared_files_run_id ON shared_files (run_id);
 CREATE TABLE schedules (
@@ -568,8 +568,8 @@ CREATE TABLE schedules (
 	last_outcome TEXT, 
 	last_run_id TEXT, 
 	last_reason TEXT, 
-	CONSTRAINT fk_schedules_workflow_id_workflows FOREIGN KEY(workflow_id) REFERENCES workflows (workflow_id) ON DELETE CASCADE, 
 	CONSTRAINT pk_schedules PRIMARY KEY (schedule_id), 
+	CONSTRAINT fk_schedules_workflow_id_workflows FOREIGN KEY(workflow_id) REFERENCES workflows (workflow_id) ON DELETE CASCADE, 
 	CONSTRAINT uq_schedules_workflow_id_name UNIQUE (workflow_id, name)
 );
 CREATE INDEX ix_schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
@@ -583,7 +583,7 @@ CREATE TABLE schedule_starts (
 	CONSTRAINT pk_schedule_starts PRIMARY KEY (run_id), 
 	CONSTRAINT uq_schedule_starts_workflow_id_schedule_due_at UNIQUE (workflow_id, schedule, due_at)
 );
-CREATE TABLE "webhook_deliveries" (
+CREATE TABLE webhook_deliveries (
 	webhook_id TEXT NOT NULL, 
 	message_id TEXT NOT NULL, 
 	run_id TEXT, 
@@ -601,15 +601,15 @@ CREATE TABLE "webhook_deliveries" (
 	last_error TEXT, 
 	finished_at BIGINT, 
 	data TEXT, 
+	CONSTRAINT pk_webhook_deliveries PRIMARY KEY (webhook_id, message_id), 
 	CONSTRAINT fk_webhook_deliveries_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
-	CONSTRAINT fk_webhook_deliveries_webhook_id_webhooks FOREIGN KEY(webhook_id) REFERENCES webhooks (webhook_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_webhook_deliveries PRIMARY KEY (webhook_id, message_id)
+	CONSTRAINT fk_webhook_deliveries_webhook_id_webhooks FOREIGN KEY(webhook_id) REFERENCES webhooks (webhook_id) ON DELETE CASCADE
 );
-CREATE INDEX ix_webhook_deliveries_occurred_at ON webhook_deliveries (occurred_at);
 CREATE INDEX ix_webhook_deliveries_newest ON webhook_deliveries (webhook_id, occurred_at, message_id);
-CREATE UNIQUE INDEX ix_webhook_deliveries_order ON webhook_deliveries (webhook_id, run_id, ordinal);
-CREATE INDEX ix_webhook_deliveries_pending ON webhook_deliveries (webhook_id, run_id, ordinal) WHERE state = 'pending';
 CREATE INDEX ix_webhook_deliveries_run_id ON webhook_deliveries (run_id);
+CREATE UNIQUE INDEX ix_webhook_deliveries_order ON webhook_deliveries (webhook_id, run_id, ordinal);
+CREATE INDEX ix_webhook_deliveries_occurred_at ON webhook_deliveries (occurred_at);
+CREATE INDEX ix_webhook_deliveries_pending ON webhook_deliveries (webhook_id, run_id, ordinal) WHERE state = 'pending';
 CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX ix_approvals_deadline ON approvals (deadline_at) WHERE state = 'pending' AND deadline_at IS NOT NULL;
 CREATE INDEX ix_approvals_remind ON approvals (remind_at) WHERE state = 'pending' AND remind_at IS NOT NULL;
@@ -623,8 +623,8 @@ CREATE TABLE step_items (
 	value TEXT, 
 	value_bytes INTEGER, 
 	files_count INTEGER, 
-	CONSTRAINT fk_step_items_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
-	CONSTRAINT pk_step_items PRIMARY KEY (run_id, step, item_index)
+	CONSTRAINT pk_step_items PRIMARY KEY (run_id, step, item_index), 
+	CONSTRAINT fk_step_items_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_runs_children ON runs (parent_run_id, created_at, run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX ix_runs_children_in_flight ON runs (key_id) WHERE parent_run_id IS NOT NULL AND (status = 'queued' OR status = 'running' OR status = 'waiting_for_approval');
