@@ -422,3 +422,52 @@ def test_the_end_of_a_child_whose_announcement_was_lost_is_found(
     apply_all(world, invoice())
     run_id = world.run("Parent", [child_step("pay", "Invoice")])
     assert world.until_ended(run_id).status == "completed"
+
+
+def test_a_fan_out_starts_a_child_for_each_item_and_gathers_their_results(world: RuntimeWorld) -> None:
+    world.apply(
+        """
+kind: Agent
+name: doubler
+type: python
+code: |
+  def run(context):
+      if context.parameters["number"] == 3:
+          raise ValueError("three")
+      return context.parameters["number"] * 2
+---
+kind: Agent
+name: numbers
+type: python
+code: |
+  def run(context):
+      return [1, 2, 3, 4]
+---
+kind: Workflow
+name: Double
+status: active
+parameters: [{name: number, type: integer, required: true}, {name: place, type: integer}]
+steps: [{step: double, agent: doubler}]
+result: {step: double}
+"""
+    )
+    each = {
+        "step": "each",
+        "workflow": "Double",
+        "needs": ["list"],
+        "for_each": "needs.list",
+        "on_item_failure": "collect",
+        "parameters": {"number": "=item", "place": "=item_index"},
+    }
+    steps = [agent_step("list", "numbers"), each]
+    world.workflows |= world.apply(manifest("Each doubled", steps, result={"step": "each"}))
+    run = world.until_ended(world.started("Each doubled"))
+    values = json.loads(run.result)
+    assert (run.status, [values[index] for index in (0, 1, 3)]) == ("completed", [2, 4, 8])
+    assert values[2]["error"]["type"] == "ChildFailed"
+    children = world.dump(f"runs WHERE parent_run_id = '{run.run_id}' ORDER BY parent_item")
+    assert [(row.parent_item, row.status) for row in children] == [
+        (0, "completed"), (1, "completed"), (2, "failed"), (3, "completed")
+    ]  # fmt: skip
+    (step,) = world.dump(f"steps WHERE run_id = '{run.run_id}' AND step = 'each'")
+    assert (step.items_total, step.items_completed, step.items_failed) == (4, 3, 1)
