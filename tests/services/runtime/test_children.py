@@ -424,9 +424,7 @@ def test_the_end_of_a_child_whose_announcement_was_lost_is_found(
     assert world.until_ended(run_id).status == "completed"
 
 
-def test_a_fan_out_starts_a_child_for_each_item_and_gathers_their_results(world: RuntimeWorld) -> None:
-    world.apply(
-        """
+DOUBLED = """
 kind: Agent
 name: doubler
 type: python
@@ -450,16 +448,19 @@ parameters: [{name: number, type: integer, required: true}, {name: place, type: 
 steps: [{step: double, agent: doubler}]
 result: {step: double}
 """
-    )
-    each = {
-        "step": "each",
-        "workflow": "Double",
-        "needs": ["list"],
-        "for_each": "needs.list",
-        "on_item_failure": "collect",
-        "parameters": {"number": "=item", "place": "=item_index"},
-    }
-    steps = [agent_step("list", "numbers"), each]
+EACH: dict[str, Any] = {
+    "step": "each",
+    "workflow": "Double",
+    "needs": ["list"],
+    "for_each": "needs.list",
+    "on_item_failure": "collect",
+    "parameters": {"number": "=item", "place": "=item_index"},
+}
+
+
+def test_a_fan_out_starts_a_child_for_each_item_and_gathers_their_results(world: RuntimeWorld) -> None:
+    world.apply(DOUBLED)
+    steps = [agent_step("list", "numbers"), EACH]
     world.workflows |= world.apply(manifest("Each doubled", steps, result={"step": "each"}))
     run = world.until_ended(world.started("Each doubled"))
     values = json.loads(run.result)
@@ -471,3 +472,18 @@ result: {step: double}
     ]  # fmt: skip
     (step,) = world.dump(f"steps WHERE run_id = '{run.run_id}' AND step = 'each'")
     assert (step.items_total, step.items_completed, step.items_failed) == (4, 3, 1)
+
+
+def test_a_resumed_fan_out_keeps_the_results_of_children_that_completed(world: RuntimeWorld) -> None:
+    world.apply(DOUBLED)
+    each = {**EACH, "on_item_failure": "fail", "max_parallel": 1}
+    world.workflows |= world.apply(
+        manifest("Each once", [agent_step("list", "numbers"), each], result={"step": "each"})
+    )
+    ended = world.until_ended(world.started("Each once"))
+    assert ended.error_code == "node_failed"
+    request = runs_pb2.ResumeRunRequest(run_id=ended.run_id, idempotency_key="again")
+    resumed = world.until_ended(world.runs("ResumeRun", request).run.summary.run_id)
+    assert resumed.status == "failed", "the third item fails once more"
+    begun = [row.parent_item for row in world.dump(f"runs WHERE parent_run_id = '{resumed.run_id}'")]
+    assert begun == [2]

@@ -10,7 +10,6 @@ from backend.common.json_text import JsonObject
 from backend.common.states import StepStatus
 from backend.services.workflows.pii_policy import Policy
 from backend.services.workflows.resolved_workflow import (
-    AGENT,
     APPROVAL,
     ApprovalTerms,
     FanOut,
@@ -113,9 +112,9 @@ def _reuses_items(step: ResolvedStep, why: Mapping[str, str | None], ended: Ende
     Its list is evaluated anew and compared item by item, so that the expression and the bounds may have changed.
     """
     before = next((each for each in ended.workflow.steps if each.step == step.step), None)
-    if before is None or before.fan_out is None or step.fan_out is None or step.kind != AGENT:
+    if before is None or before.fan_out is None or step.fan_out is None or step.step not in ended.steps:
         return False
-    if step.step not in ended.steps or ended.steps[step.step].status == StepStatus.COMPLETED:
+    if _reason_by_child(step, ended, new) is not None or ended.steps[step.step].status == StepStatus.COMPLETED:
         return False
     unchanged = _reason_by_definition(replace(before, fan_out=step.fan_out), step) is None
     needed = _is_needed(step.step, new.workflow) and not _is_needed(step.step, ended.workflow)
