@@ -3,11 +3,11 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from backend.common import json_text
 from backend.common.clock import to_text
-from backend.common.json_text import JsonValue
+from backend.common.json_text import JsonMapping, JsonValue
 from backend.resources.redaction.confined_redactor import RedactionError
 from backend.resources.schemas.expression_scope import Expected, ExpressionError, Scope, Values
 from backend.runtime.execution import retries, sql
@@ -32,7 +32,7 @@ class Expressions:
     `parameters` are those that steps see.
     """
 
-    def __init__(self, context: SegmentContext, claimed: ClaimedSegment, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, context: SegmentContext, claimed: ClaimedSegment, parameters: JsonMapping) -> None:
         self._context = context
         self._claimed = claimed
         self._parameters = parameters

@@ -4,11 +4,12 @@ import asyncio
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from backend.common import json_text
+from backend.common.json_text import JsonMapping, JsonObject
 from backend.common.states import RunStatus
 from backend.resources.redaction.confined_redactor import RedactionError
 from backend.runtime.execution import retries, sql
@@ -39,7 +40,7 @@ T = TypeVar("T")
 class StepInputs(NamedTuple):
     """The parameters and the input text as steps see them."""
 
-    parameters: Mapping[str, Any]
+    parameters: JsonMapping
     input_text: str | None
 
 
@@ -259,7 +260,7 @@ class _Preparation:
 
 def _swept_inputs(
     redaction: RunRedaction, claimed: ClaimedSegment, folder: Path | None, halt: threading.Event
-) -> tuple[dict[str, Any], str | None, Counts]:
+) -> tuple[JsonObject, str | None, Counts]:
     """Returns the parameters and the input text as steps may see them, and the counts; sweeps copied files in place.
 
     The URI of an `s3_prefix` input is not swept. Every segment sweeps parameters and text again, for the run keeps what

@@ -10,6 +10,7 @@ from typing import Any, Final
 from backend.common import json_text
 from backend.common.clock import to_text
 from backend.common.ids import new_id
+from backend.common.json_text import JsonObject
 from backend.common.states import APPROVAL_DECIDED, STEP_UNFINISHED, ApprovalState, StepStatus
 from backend.runtime.execution import dag, fan_out_sql, sql
 from backend.runtime.execution.fan_out_sql import ItemCounts
@@ -27,7 +28,7 @@ from backend.storage.tables.segments import ApprovalRow, StepRow
 from contract.failure_codes import INVARIANT_BLOCKED, NODE_FAILED
 from redaction.counts import Counts
 
-Row = dict[str, Any]
+Row = JsonObject
 
 _PENDING: Final = ApprovalState.PENDING.value
 
@@ -115,7 +116,7 @@ class StepStates:
         row = self._rows[step]
         return row["value"] if row["status"] == StepStatus.COMPLETED else None
 
-    def needs_of(self, step: str) -> dict[str, Any]:
+    def needs_of(self, step: str) -> JsonObject:
         """Returns the return values of the steps that a step needs."""
         return {need: json_text.shared(text) for need, text in self.value_texts(step).items()}
 

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any
 
 from backend.common import json_text, metrics, workflow_metrics
-from backend.common.json_text import JsonText
+from backend.common.json_text import JsonMapping, JsonText
 from backend.isolation.sandbox import StepPackages
 from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.resources.environments.lock import PackagesError
@@ -90,9 +90,9 @@ class StepWork:
     segment_id: str
     step: ResolvedStep
     attempt: int
-    parameters: Mapping[str, Any]
+    parameters: JsonMapping
     input_text: str | None
-    needs: Mapping[str, Any]
+    needs: JsonMapping
     inputs: Path | None
     keep_files: bool
     failure: Mapping[str, str | None] | None
@@ -223,7 +223,7 @@ class StepWork:
                 swept.add(one.counts)
         return StepCompletion(json_text.text_of(value), left, redacted, warnings, swept, skipped)
 
-    async def _source(self, agent: Mapping[str, Any]) -> Mapping[str, bytes] | None:
+    async def _source(self, agent: JsonMapping) -> Mapping[str, bytes] | None:
         """Returns the files of an agent whose code is a folder."""
         digest = agent.get("digest")
         if digest is None:
@@ -349,7 +349,7 @@ class StepWork:
         except Exception:  # noqa: BLE001 - the outcome of the step counts all the same
             _LOG.exception("Dropped events of step %s of run %s could not be recorded", self.step.step, self.run_id)
 
-    async def _append(self, event_type: str, at: int, data: Mapping[str, Any], redacted: list[StageCounts]) -> None:
+    async def _append(self, event_type: str, at: int, data: JsonMapping, redacted: list[StageCounts]) -> None:
         step = self.step.step
 
         def work(tx: Tx) -> None:

@@ -3,13 +3,14 @@
 import io
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 from typing import IO, Any, BinaryIO, Final
 
+from backend.common.json_text import JsonMapping, JsonObject
 from backend.isolation.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.resources.graphs.graph import GraphRefusedError, GraphUnavailableError
 from backend.resources.graphs.triple_spool import TripleSpool
@@ -47,7 +48,7 @@ def stored_outputs(database: Database, objects: ObjectStore) -> Source:
     return files
 
 
-def is_chosen(path: str, entry: Mapping[str, Any]) -> bool:
+def is_chosen(path: str, entry: JsonMapping) -> bool:
     """Returns whether an entry of `publish` chooses the file of that path."""
     step, _, inner = path.partition("/")
     if entry["steps"] is not None and step not in entry["steps"]:
@@ -98,14 +99,14 @@ class _Publication:
     """One publication whose files are being parsed, and the triples and characters left of its limits."""
 
     spool: TripleSpool
-    entry: Mapping[str, Any]
+    entry: JsonMapping
     base_iri: str | None
     owner: str
     halt: threading.Event
     triples: int
     characters: int
 
-    def arguments(self, path: str) -> dict[str, Any]:
+    def arguments(self, path: str) -> JsonObject:
         """Returns the program's arguments for a file."""
         ending = PurePosixPath(path).suffix.lower()
         return {
@@ -145,7 +146,7 @@ class FileParser:
     def parse(
         self,
         files: Iterable[PublishFile],
-        entry: Mapping[str, Any],
+        entry: JsonMapping,
         base_iri: str | None,
         *,
         owner: str,

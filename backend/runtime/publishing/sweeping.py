@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from backend.common import json_text
+from backend.common.json_text import JsonMapping
 from backend.resources.graphs.graph import GraphRefusedError, GraphUnavailableError, TripleStatement
 from backend.resources.graphs.triple_spool import TripleSpool
 from backend.resources.redaction.confined_redactor import ConfinedRedactor, RedactionError
@@ -27,7 +28,7 @@ Raises:
     GraphUnavailableError: they cannot be swept now.
 """
 
-_SweepTexts = Callable[[Mapping[str, Any], list[str]], list[str]]
+_SweepTexts = Callable[[JsonMapping, list[str]], list[str]]
 
 _AT_ONCE: Final = 1_000
 # Types that are not looked for in IRIs: an IRI is a URL by its nature, and vocabularies have dates in theirs.
@@ -44,7 +45,7 @@ def by_policy(database: Database, redactor: ConfinedRedactor) -> Sweep:
         if policy["mode"] != "redact" or "outputs" not in policy["stages"]:
             return triples
 
-        def sweep_texts(by: Mapping[str, Any], texts: list[str]) -> list[str]:
+        def sweep_texts(by: JsonMapping, texts: list[str]) -> list[str]:
             return budget.values(run_id, key_id, halt, by, texts)
 
         return triples.copied(lambda given: _swept(sweep_texts, policy, given))
@@ -62,7 +63,7 @@ class _Budget:
         self._asking = threading.Lock()
 
     def values(
-        self, run_id: str, key_id: str, halt: threading.Event, policy: Mapping[str, Any], texts: list[str]
+        self, run_id: str, key_id: str, halt: threading.Event, policy: JsonMapping, texts: list[str]
     ) -> list[str]:
         if policy["model"] is None:
             return self._redactor.values(policy, texts, halt, owner=key_id)[0]
@@ -86,7 +87,7 @@ class _Budget:
             )
 
 
-def _swept(sweep: _SweepTexts, policy: Mapping[str, Any], triples: Iterator[TripleStatement]) -> "Iterator[Triple]":
+def _swept(sweep: _SweepTexts, policy: JsonMapping, triples: Iterator[TripleStatement]) -> "Iterator[Triple]":
     categories = ENTITY_TYPES if policy["categories"] == "all" else set(policy["categories"])
     of_iris = {**policy, "categories": sorted(categories - _NOT_IN_IRIS), "model": None}
     while batch := list(islice(triples, _AT_ONCE)):
@@ -100,7 +101,7 @@ def _swept(sweep: _SweepTexts, policy: Mapping[str, Any], triples: Iterator[Trip
             yield _rebuilt(triple, literals, iris)
 
 
-def _by_text(sweep: _SweepTexts, policy: Mapping[str, Any], texts: Iterable[str]) -> dict[str, str]:
+def _by_text(sweep: _SweepTexts, policy: JsonMapping, texts: Iterable[str]) -> dict[str, str]:
     given = list(texts)
     try:
         swept = sweep(policy, given)

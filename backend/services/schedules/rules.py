@@ -2,8 +2,9 @@
 
 import json
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from backend.common.json_text import JsonObject
 from backend.services.workflows.cron import due_until
 from backend.services.workflows.schedules import following
 from backend.storage.tables.schedules import ScheduleRow
@@ -86,9 +87,9 @@ def _before(first: int, last: int, count: int, cron: str, zone: str) -> Missed |
     return Missed(max(1, count - 1), first, before)
 
 
-def definition_of(row: ScheduleRow) -> dict[str, Any]:
+def definition_of(row: ScheduleRow) -> JsonObject:
     """Returns the entry of the manifest, or the body of a planned start."""
-    found: dict[str, Any] = json.loads(row.definition)
+    found: JsonObject = json.loads(row.definition)
     return found
 
 

@@ -1,11 +1,10 @@
 """Schedules of workflows' active versions, kept in step with them in the transaction of each change."""
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from backend.common.ids import new_id
-from backend.common.json_text import canonical
+from backend.common.json_text import JsonMapping, canonical
 from backend.services.workflows import schedules_sql, sql, versions_sql
 from backend.services.workflows.cron import next_due
 from backend.storage.database import Tx
@@ -35,12 +34,12 @@ def sync_schedules(tx: Tx, workflow_id: str, now: int) -> None:
             schedules_sql.change(tx, _changed(before, definition, now))
 
 
-def following(definition: Mapping[str, Any], after: int) -> int | None:
+def following(definition: JsonMapping, after: int) -> int | None:
     """Returns when a schedule is due next after a time, as if it were not paused; None where it never is again."""
     return next_due(definition["cron"], definition["timezone"], after)
 
 
-def _defined(tx: Tx, workflow_id: str) -> dict[str, Mapping[str, Any]]:
+def _defined(tx: Tx, workflow_id: str) -> dict[str, JsonMapping]:
     row = sql.get(tx, workflow_id)
     if row is None or row.active_version is None:
         return {}
@@ -50,7 +49,7 @@ def _defined(tx: Tx, workflow_id: str) -> dict[str, Mapping[str, Any]]:
     return {one["name"]: one for one in found}
 
 
-def _new(workflow_id: str, name: str, definition: Mapping[str, Any], now: int) -> ScheduleRow:
+def _new(workflow_id: str, name: str, definition: JsonMapping, now: int) -> ScheduleRow:
     return ScheduleRow(
         schedule_id=new_id("sch"),
         workflow_id=workflow_id,
@@ -62,7 +61,7 @@ def _new(workflow_id: str, name: str, definition: Mapping[str, Any], now: int) -
     )
 
 
-def _changed(row: ScheduleRow, definition: Mapping[str, Any], now: int) -> ScheduleRow:
+def _changed(row: ScheduleRow, definition: JsonMapping, now: int) -> ScheduleRow:
     before = json.loads(row.definition)
     paused = row.paused if before["paused"] == definition["paused"] else int(definition["paused"])
     moved = any(before[name] != definition[name] for name in ("cron", "timezone"))
