@@ -50,7 +50,7 @@ def test_a_first_row_of_nothing_is_read_once(monkeypatch: pytest.MonkeyPatch) ->
 
 @settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    rows=st.lists(st.lists(st.text(alphabet='ab,"\n é', max_size=6), min_size=2, max_size=4), min_size=1, max_size=6),
+    rows=st.lists(st.lists(st.text(alphabet='xy,"\n é', max_size=6), min_size=2, max_size=4), min_size=1, max_size=6),
     size=st.integers(1, 9),
 )
 def test_csv_is_read_alike_inpieces_of(rows: list[list[str]], size: int) -> None:
