@@ -150,6 +150,13 @@ class Lists:
         self.world.clock.advance(seconds=next(self.numbers) % 2)
         self.world.finished()
 
+    def add_schedule(self) -> None:
+        name = f"Timed {(next(self.numbers) * 7) % 100:02}"
+        steps = "steps: [{step: first, agent: worker, environment: standard}]"
+        self.world.apply(
+            f"kind: Workflow\nname: {name}\nstatus: active\nschedules: [{{name: nightly, cron: '@daily'}}]\n{steps}"
+        )
+
     def of_webhook(self) -> dict[str, Any]:
         return {"webhook_id": self.webhook_id}
 
@@ -210,6 +217,7 @@ LISTS = {
     "ListRunLogs": Listing(Lists.add_log, Lists.of_run),
     "ListRunSteps": Listing(Lists.add_own_parked_run, Lists.of_run),
     "ListRuns": Listing(Lists.add_run),
+    "ListSchedules": Listing(Lists.add_schedule),
     "ListUsageHours": Listing(Lists.add_usage),
     "ListUsageRecords": Listing(Lists.add_usage),
     "ListUsers": Listing(Lists.add_user),
@@ -231,6 +239,7 @@ INTERNAL = {
     "ListPendingApprovals",
     "ListResources",
     "ListRunLogs",
+    "ListSchedules",
     "ListUsageHours",
     "ListUsageRecords",
     "ListUsers",

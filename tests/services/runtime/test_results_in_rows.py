@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backend.runtime.execution import segment
+from backend.runtime.execution import segment_run
 from backend.runtime.execution.closing import store_result
 from backend.runtime.promotion import StoredResult
 from backend.services.outputs.sql import outputs_of
@@ -94,7 +94,7 @@ def _bundle(world: RuntimeWorld, run_id: str) -> dict[str, bytes]:
 def test_a_run_that_is_cancelled_once_its_result_is_stored_has_the_outputs_of_its_steps_alone(
     world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch, agent: str
 ) -> None:
-    monkeypatch.setattr(segment, "store_result", partial(_store_then_cancel, world))
+    monkeypatch.setattr(segment_run, "store_result", partial(_store_then_cancel, world))
     run_id = world.run("Result", [agent_step("main", agent)], workflow={"result": {"step": "main"}})
     row = world.until_ended(run_id)
     files = {"writer": {"main/notes/a.txt": b"", "main/table.csv": b"a,b"}, "large": {}}[agent]
@@ -111,7 +111,7 @@ async def _publish_then_cancel(world: RuntimeWorld, *args: Any, **_: Any) -> lis
 def test_a_run_that_is_cancelled_while_it_publishes_keeps_the_result_that_was_promoted(
     world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segment, "publish", partial(_publish_then_cancel, world))
+    monkeypatch.setattr(segment_run, "publish", partial(_publish_then_cancel, world))
     world.apply('{"kind": "KnowledgeGraph", "name": "facts", "base_iri": "https://graph.example.org/"}')
     workflow = {"result": {"step": "main"}, "publish": [{"knowledge_graph": "facts"}]}
     run_id = world.run("Result", [agent_step("main", "echo")], workflow=workflow)

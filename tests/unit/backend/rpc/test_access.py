@@ -66,9 +66,12 @@ def test_administration_and_runs_are_what_the_commands_call_and_nothing_of_an_ed
 
 def test_only_runs_lets_a_person_start_and_erase_runs_and_fetch_what_they_left() -> None:
     own = {"StartRun", "CancelRun", "EraseRunData", "ListOutputs", "GetOutputContent", "GetOutputsZip"}
+    own |= {"TriggerSchedule", "PlanStart"}
     assert own <= {rpc.rpartition("/")[2] for rpc in given("runs")}
     assert not own & {rpc.rpartition("/")[2] for rpc in given("administration")}
-    assert all(re.search("/(Get|List|Stream|Watch)", rpc) for rpc in given("runs") & INTERNAL)
+    assert all(
+        re.search("/(Get|List|Stream|Watch|TriggerSchedule$|PlanStart$)", rpc) for rpc in given("runs") & INTERNAL
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,8 @@ def test_the_console_may_read_what_its_pages_show_and_alone_hears_of_passwords()
     assert not own & (administration | given("edge"))
     assert own | administration <= console
     more = console - administration - own - {HANDSHAKE}
-    for_people = "/(Get|List|RevealRunInputs$|(Start|Cancel)Run$|EraseRunData$)|[.]UploadsService/"
+    starts = "(Start|Cancel)Run$|TriggerSchedule$|PlanStart$"
+    for_people = f"/(Get|List|RevealRunInputs$|{starts}|EraseRunData$)|[.]UploadsService/"
     assert all(re.search(for_people, rpc) for rpc in more)
     assert not console & OF_EDGES
 
