@@ -51,6 +51,8 @@ STEP_TRANSITIONS: Final[Mapping[StepStatus, tuple[StepStatus, ...]]] = {
     StepStatus.PENDING: (
         StepStatus.RUNNING,
         StepStatus.WAITING,
+        # Its condition, or the summary of its approval, has no value.
+        StepStatus.FAILED,
         # A resumed run reuses the step's result.
         StepStatus.COMPLETED,
         StepStatus.SKIPPED,

@@ -4,6 +4,7 @@ Runs in confined processes only. An expression sees `parameters`, `needs`, `run`
 `item_index`. A handle that is no identifier is written `needs["a-b"]`.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -62,6 +63,7 @@ _INDEXED: Final = re.compile(
 _COMPILE_ERROR: Final = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (.*?)(?: \[[A-Z_]+\])?$", re.MULTILINE)
 _UNDECLARED: Final = re.compile(r"undeclared reference to '([\w.]+)'")
 _STATUS: Final = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
+_LONG_INTEGER: Final = re.compile(r"\d{19}")
 _IDENTIFIER: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
 
@@ -175,16 +177,37 @@ def _as_member(match: re.Match[str]) -> str:
     return f"{match['root']}.{_indexed(match['name'])}".ljust(len(match[0]) - len(lines)) + lines
 
 
+def _parsed(text: str) -> JsonValue:
+    """Returns JSON, with integers beyond those of CEL as doubles."""
+    if _LONG_INTEGER.search(text) is None:
+        parsed: JsonValue = json_text.parse(text)
+        return parsed
+    return _in_range(json.loads(text))
+
+
+def _in_range(value: JsonValue) -> JsonValue:
+    match value:
+        case bool():
+            return value
+        case int():
+            return value if -(2**63) <= value < 2**63 else float(value)
+        case list():
+            return [_in_range(each) for each in value]
+        case dict():
+            return {name: _in_range(each) for name, each in value.items()}
+    return value
+
+
 def _data(scope: Scope, values: Values) -> dict[str, object]:
     data: dict[str, object] = {f"run.{name}": value for name, value in values["run"].items()}
     for name, kind in scope["parameters"].items():
-        value = values["parameters"].get(name)
+        value = _in_range(values["parameters"].get(name))
         typed = float(value) if kind == "number" and isinstance(value, int) else value
         data.update(dict.fromkeys(_names("parameters", name), typed))
     for handle in scope["needs"]:
         data.update(dict.fromkeys(_names("needs", handle), values["needs"].get(handle)))
     if scope["item"]:
-        data.update(item=values["item"], item_index=values["item_index"])
+        data.update(item=_in_range(values["item"]), item_index=values["item_index"])
     return data
 
 
@@ -212,7 +235,8 @@ def _undeclared_reason(name: str, scope: Scope) -> str:
             known = ", ".join(scope["needs"]) or "none"
             return f"the step does not need '{member}': {known}" if member else f"must be needs.STEP, of these: {known}"
         case "parameters":
-            return f"there is no parameter '{member}': {', '.join(scope['parameters']) or 'none'}"
+            known = ", ".join(scope["parameters"]) or "none"
+            return f"there is no parameter '{member}': {known}" if member else f"must be parameters.NAME: {known}"
         case "run":
             return f"a run has no '{member}': {', '.join(_RUN)}"
     return f"there is no '{name}': expressions see parameters, needs and run"
@@ -230,7 +254,7 @@ def run_evaluation(arguments: Arguments, _: list[int]) -> list[JsonValue]:
         JobFailedError: one gave no value.
     """
     values: Values = arguments["values"]
-    values["needs"] = {step: json_text.parse(text) for step, text in arguments["needs"].items()}
+    values["needs"] = {step: _parsed(text) for step, text in arguments["needs"].items()}
     given = []
     for source, expected in arguments["expressions"]:
         try:

@@ -1,5 +1,6 @@
 """Evaluates the expressions of a run's steps: conditions, lists of fan-outs, and parameters of children."""
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,9 +15,12 @@ from backend.runtime.execution import retries, sql
 from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.steps import StepFailure
+from backend.runtime.run_redaction import RunRedaction
 from backend.services.runs.redaction_manifest_sql import StageCounts
 from backend.services.workflows.resolved_workflow import ResolvedStep, ResolvedWorkflow
 from backend.storage.database import Tx
+
+_LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -60,8 +64,10 @@ class Expressions:
                 item_index,
             )
         except ExpressionError as error:
-            return StepFailure(EXPRESSION_ERROR, str(error), final=True)
-        except OSError:
+            failure = StepFailure(EXPRESSION_ERROR, str(error), final=True)
+            return await swept_failure(self._context, self._claimed.redaction, failure)
+        except Exception:  # noqa: BLE001 - only this step fails, whatever the cause
+            _LOG.exception("An expression of step %s of run %s", step.step, self._claimed.run_id)
             return StepFailure("InternalError", "an expression of the step could not be evaluated", final=True)
 
     async def items(self, step: ResolvedStep, most_bytes: int) -> list[str]:
@@ -89,7 +95,9 @@ class Expressions:
     ) -> T:
         context, claimed = self._context, self._claimed
         if self._run is None:
-            self._run = await context.read(partial(_run_values, run_id=claimed.run_id))
+            self._run = await retries.DATABASE.run(
+                lambda: context.read(partial(_run_values, run_id=claimed.run_id)), f"Reading run {claimed.run_id}"
+            )
         values = Values(parameters=self._parameters, needs={}, run=self._run, item=item, item_index=item_index or 0)
         scope = scope_of(claimed.terms, step, item=item_index is not None)
         needs = claimed.step_states.value_texts(step.step)
@@ -120,6 +128,18 @@ class Expressions:
                 return StepFailure("RedactionFailed", f"the summary could not be swept: {error}", final=True)
             self._claimed.step_states.changes.redacted.append(StageCounts(stage, counts))
         return str(text)[:LONGEST_SUMMARY]
+
+
+async def swept_failure(context: SegmentContext, redaction: RunRedaction | None, failure: StepFailure) -> StepFailure:
+    """Returns the failure of a step whose message may quote values, with the message as readers may see it."""
+    if redaction is None or (stage := redaction.message_stage) is None:
+        return failure
+    try:
+        message, counts = await context.in_halting_thread(lambda halt: redaction.value(failure.message, halt))
+    except RedactionError as error:
+        why = f"why the step failed could not be swept for personal data: {error}"
+        return StepFailure("RedactionFailed", why, final=True)
+    return StepFailure(failure.type, str(message), final=True, redacted=[StageCounts(stage, counts)])
 
 
 def scope_of(terms: ResolvedWorkflow, step: ResolvedStep, *, item: bool = False) -> Scope:

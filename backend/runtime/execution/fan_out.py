@@ -10,13 +10,13 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from backend.common import json_text
-from backend.resources.redaction.confined_redactor import RedactionError
 from backend.resources.schemas.expression_scope import ExpressionError
 from backend.runtime.execution import fan_out_sql, retries
 from backend.runtime.execution.claim import slot_memory
+from backend.runtime.execution.expressions import swept_failure
 from backend.runtime.execution.fan_out_sql import ItemCounts, ReusableItemRow
 from backend.runtime.execution.item_bounds import ItemBounds, StepItem
 from backend.runtime.execution.item_journal import ROWS_AT_ONCE, EndedAttempts, ItemJournal
@@ -30,8 +30,8 @@ from backend.runtime.run_redaction import RunRedaction
 from backend.services.outputs.sql import StepFile
 from backend.services.runs.change_records import NewEvent
 from backend.services.runs.lifecycle import SegmentEndedError, append_events
-from backend.services.runs.redaction_manifest_sql import StageCounts
 from backend.services.workflows.resolved_workflow import AGENT, FanOut, ResolvedStep
+from backend.storage.database import DatabaseUnavailableError, Tx
 from backend.storage.tables.files import OutputRow, SharedFileRow
 
 _LOG = logging.getLogger(__name__)
@@ -39,6 +39,8 @@ _LOG = logging.getLogger(__name__)
 INVALID_ITEMS: Final = "InvalidItems"
 """Type of the failure of a step whose list of items is none, or longer or larger than allowed."""
 
+
+T = TypeVar("T")
 
 WorkOfItem = Callable[[StepItem, int, Callable[[], None]], Work[StepCompletion | StepFailure]]
 """Returns the work of one attempt of an item, by the item, the attempt from 1, and what is called as `on_executed`."""
@@ -109,7 +111,8 @@ class FanOutWork:
         try:
             items = await self.list_items(self._most_bytes)
         except ExpressionError as error:
-            return await self._swept(StepFailure(INVALID_ITEMS, str(error), final=True))
+            failed = StepFailure(INVALID_ITEMS, str(error), final=True)
+            return await swept_failure(self.context, self.redaction, failed)
         self._bounds = ItemBounds(self.context.step_data, self.context.output_limits, len(items))
         await self._journal.store(items)
         del items
@@ -136,9 +139,13 @@ class FanOutWork:
         total = range(self._journal.counts.total)
         if ended is None:
             return list(total)
-        found = await self.context.read(lambda tx: fan_out_sql.reusable_items(tx, self.run_id, step, ended))
+
+        def read(tx: Tx) -> tuple[list[ReusableItemRow], Sequence[OutputRow | SharedFileRow]]:
+            return fan_out_sql.reusable_items(tx, self.run_id, step, ended), files_of_ended(tx, ended).get(step, [])
+
+        found, files = await self._read(read, f"Reading the items of run {ended}")
         stored: dict[int, list[OutputRow | SharedFileRow]] = {}
-        for file in await self.context.read(lambda tx: files_of_ended(tx, ended).get(step, [])):
+        for file in files:
             stored.setdefault(int(file.path.split("/")[1]), []).append(file)
         found = [row for row in found if row.files_count == len(stored.get(row.item_index, ()))]
         reused: set[int] = set()
@@ -200,13 +207,26 @@ class FanOutWork:
             release = await self._take_slot() if self.step.kind == AGENT else _nothing
             try:
                 step = self.step.step
-                text = await self.context.read(lambda tx: fan_out_sql.item(tx, self.run_id, step, index))
+                try:
+                    text = await self._read(
+                        lambda tx: fan_out_sql.item(tx, self.run_id, step, index), "Reading an item"
+                    )
+                except DatabaseUnavailableError:
+                    self._attempts[index] += 1
+                    return StepFailure("InternalError", "the item could not be read")
                 assert self._bounds is not None
                 item = StepItem(index, json_text.shared(text), self._bounds)
                 self._attempts[index] += 1
                 return await traced_step(self.work_of(item, self._attempts[index], release))
             finally:
                 release()
+
+    async def _read(self, work: Callable[[Tx], T], what: str) -> T:
+        """Reads in a thread, again where the database is unavailable for a moment."""
+        database = self.context.database
+        return await retries.DATABASE.run(
+            lambda: self.context.in_thread(lambda: database.snapshot(work)), f"{what} of step {self.step.step}"
+        )
 
     async def _take_slot(self) -> Callable[[], None]:
         """Waits for a slot; returns what releases it, once."""
@@ -292,18 +312,6 @@ class FanOutWork:
             ),
             f"Reading the values of step {self.step.step} of run {self.run_id}",
         )
-
-    async def _swept(self, failure: StepFailure) -> StepFailure:
-        """Returns a failure whose message may quote values as people may see it."""
-        redaction = self.redaction
-        if redaction is None or (stage := redaction.message_stage) is None:
-            return failure
-        try:
-            message, counts = await self.context.in_halting_thread(lambda halt: redaction.value(failure.message, halt))
-        except RedactionError as error:
-            why = f"why the step has no items could not be swept for personal data: {error}"
-            return StepFailure("RedactionFailed", why, final=True)
-        return StepFailure(failure.type, str(message), final=True, redacted=[StageCounts(stage, counts)])
 
     async def _end_items(self) -> None:
         """Ends every item that executes or waits, and records how many progress events were dropped."""

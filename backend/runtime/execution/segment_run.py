@@ -52,6 +52,7 @@ class SegmentRun:
         self._step_states = claimed.step_states
         self._journal = SegmentJournal(context, segment_id, claimed)
         self._stop_signal = StopSignal(stop)
+        self._stop = stop
         self._abort = abort
         self._slots: dict[str, asyncio.Future[None]] = {}
         self._holding: set[str] = set(claimed.begun)
@@ -167,7 +168,7 @@ class SegmentRun:
             await self._begin_last_steps()
             self._step_states.cancel_unfinished(self._context.clock())
             run_id = self._claimed.run_id
-            await self._journal.record(lambda tx, at: lifecycle_sql.withdraw_all_approvals(tx, run_id, at))
+            await self._journal.record(lambda tx, at: lifecycle_sql.end_waiting(tx, run_id, at))
             if outcome.status == RunStatus.FAILED:
                 await self._run_steps(Phase.ON_FAILURE)
             else:
@@ -295,6 +296,7 @@ class SegmentRun:
     def _take_condition(self, step: str, given: bool | str | StepFailure) -> None:
         match given:
             case StepFailure() as failed:
+                self._step_states.changes.redacted += failed.redacted
                 self._step_states.fail(step, failed.type, failed.message, self._context.clock())
             case str() as summary:
                 self._summaries[step] = summary
@@ -320,11 +322,6 @@ class SegmentRun:
     async def _complete(self) -> None:
         """Stores the result, publishes outputs, and closes the run as completed, with its warnings."""
         claimed, step_states, context = self._claimed, self._step_states, self._context
-        if self._has_last_steps:
-            if step_states.began:
-                await self._begin_last_steps()
-                await self._run_steps(Phase.ALWAYS)
-            step_states.skip_phase(Phase.ALWAYS, "No step began.")
         warnings = step_states.warnings()
         result, output = RunResult(), None
         value = step_states.value(claimed.terms.result_step) if claimed.terms.result_step else None
@@ -339,7 +336,12 @@ class SegmentRun:
             for message in result_warnings:
                 step_states.changes.event("warning", message=message)
             warnings += result_warnings
-        step_states.skip_phase(Phase.ON_FAILURE, "The run did not fail.")
+        if self._has_last_steps:
+            try:
+                await self._run_always()
+            except BaseException:
+                await self._journal.discard([] if output is None else [output])
+                raise
         if claimed.terms.publish:
             if output is not None:
                 step_states.changes.files.append(output)
@@ -354,7 +356,21 @@ class SegmentRun:
                 self._wait_for_publication,
                 reasons=claimed.redaction is None,
             )
+        step_states.skip_phase(Phase.ON_FAILURE, "The run did not fail.")
         await self._journal.complete(result, output, warnings, promoted=bool(claimed.terms.publish))
+
+    async def _run_always(self) -> None:
+        """Runs the steps of `always` of a run that completes; an abort ends them alone."""
+        if self._step_states.began:
+            await self._begin_last_steps()
+            try:
+                await self._run_steps(Phase.ALWAYS)
+            except StoppedError:
+                # The end of the process alone fails no run whose steps are done.
+                await self._kill()
+            self._stop_signal.close()
+            self._stop_signal = StopSignal(self._stop)
+        self._step_states.skip_phase(Phase.ALWAYS, "No step began.")
 
     async def _wait_for_publication(self, outcome: asyncio.Future[Any], seconds: float) -> None:
         try:

@@ -236,9 +236,14 @@ class StepStates:
                 self.skip(step, reason)
 
     def cancel_unfinished(self, at: int) -> None:
-        """Cancels the unfinished steps of a run that ends, except those that run last."""
+        """Cancels the unfinished steps of a run that ends, except those that run last or wait for a person.
+
+        A person may have decided since the rows were read: `lifecycle_sql.cancel_waiting_steps` cancels the others.
+        """
         for step, row in self._rows.items():
-            if self._steps[step].phase is Phase.MAIN and row["status"] in STEP_UNFINISHED:
+            if self._steps[step].phase is not Phase.MAIN or row["status"] == StepStatus.WAITING:
+                continue
+            if row["status"] in STEP_UNFINISHED:
                 self._move(step, StepStatus.CANCELLED, finished_at=None if row["started_at"] is None else at)
 
     def settle(self, plan: dag.Plan) -> None:

@@ -195,7 +195,7 @@ def end_with_last_steps(tx: Tx, run_id: str, at: int) -> bool:
     """
     if not lifecycle_sql.has_last_steps(tx, run_id):
         return False
-    lifecycle_sql.withdraw_all_approvals(tx, run_id, at)
+    lifecycle_sql.end_waiting(tx, run_id, at)
     if not lifecycle_sql.open_segments(tx, run_id):
         queue_segment(tx, run_id, at)
         tx.announce(ROOM)

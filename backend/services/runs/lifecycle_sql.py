@@ -251,11 +251,17 @@ _HAS_LAST_STEPS = ScalarQuery[str](
     .limit(1)
 )
 
-_CANCEL_STEPS = Command(
-    update(steps)
-    .where(steps.c.run_id == _RUN, steps.c.status.in_([literal_column(f"'{status}'") for status in STEP_UNFINISHED]))
-    .values(status=StepStatus.CANCELLED, finished_at=case((steps.c.started_at.is_not(None), _AT)))
-)
+
+def _cancel(statuses: Iterable[StepStatus]) -> Command:
+    return Command(
+        update(steps)
+        .where(steps.c.run_id == _RUN, steps.c.status.in_([literal_column(f"'{status}'") for status in statuses]))
+        .values(status=StepStatus.CANCELLED, finished_at=case((steps.c.started_at.is_not(None), _AT)))
+    )
+
+
+_CANCEL_STEPS: Final = _cancel(STEP_UNFINISHED)
+_CANCEL_WAITING_STEPS: Final = _cancel([StepStatus.WAITING])
 
 _CLOSING_COLUMNS: Final = (
     "finished_at",
@@ -426,9 +432,10 @@ def withdraw_approvals(tx: Tx, run_id: str, at: int) -> None:
     tx.enqueue(_WITHDRAW, of_run_id=run_id, at_ms=at)
 
 
-def withdraw_all_approvals(tx: Tx, run_id: str, at: int) -> None:
-    """Withdraws the pending approvals of a run that goes on, and counts none any more."""
+def end_waiting(tx: Tx, run_id: str, at: int) -> None:
+    """Withdraws the pending approvals of a run that goes on for its last steps, and cancels the steps that wait."""
     withdraw_approvals(tx, run_id, at)
+    tx.enqueue(_CANCEL_WAITING_STEPS, of_run_id=run_id, at_ms=at)
     tx.enqueue(_NO_APPROVALS, of_run_id=run_id)
 
 

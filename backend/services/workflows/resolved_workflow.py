@@ -383,10 +383,14 @@ def _approval_terms(approval: Definition) -> ApprovalTerms:
     )
 
 
+# Larger integers are not exact for every reader of JSON.
+_BOUNDS: Final[Mapping[str, JsonMapping]] = {"integer": {"minimum": -(2**53) + 1, "maximum": 2**53 - 1}}
+
+
 def _form_schema(form: Definition) -> Definition:
     """Returns the JSON Schema of a form, which allows no values beside its own."""
     properties = {
-        name: {rule: bound for rule, bound in value.items() if bound is not None}
+        name: {**_BOUNDS.get(value["type"], {}), **{rule: bound for rule, bound in value.items() if bound is not None}}
         for name, value in form["properties"].items()
     }
     return {**form, "properties": properties, "additionalProperties": False}

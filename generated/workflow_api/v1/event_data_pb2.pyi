@@ -125,7 +125,7 @@ class EventData(_message.Message):
 
     @_builtins.property
     def step_skipped(self) -> Global___StepSkippedData:
-        """A step will not run because an optional step before it failed."""
+        """A step will not run: its condition is false, or a step that it needs failed or was skipped."""
 
     @_builtins.property
     def approval_requested(self) -> Global___ApprovalRequestedData:

@@ -137,7 +137,7 @@ class _StepStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StepStatus
     STEP_STATUS_FAILED: _StepStatus.ValueType  # 5
     """Failed."""
     STEP_STATUS_SKIPPED: _StepStatus.ValueType  # 6
-    """Not run because an optional step before it failed."""
+    """Not run: its condition was false, or a step that it needs failed or was skipped, or its run did without it."""
     STEP_STATUS_CANCELLED: _StepStatus.ValueType  # 7
     """Ended by a cancel or by the end of the run."""
     STEP_STATUS_BLOCKED: _StepStatus.ValueType  # 8
@@ -159,7 +159,7 @@ STEP_STATUS_COMPLETED: StepStatus.ValueType  # 4
 STEP_STATUS_FAILED: StepStatus.ValueType  # 5
 """Failed."""
 STEP_STATUS_SKIPPED: StepStatus.ValueType  # 6
-"""Not run because an optional step before it failed."""
+"""Not run: its condition was false, or a step that it needs failed or was skipped, or its run did without it."""
 STEP_STATUS_CANCELLED: StepStatus.ValueType  # 7
 """Ended by a cancel or by the end of the run."""
 STEP_STATUS_BLOCKED: StepStatus.ValueType  # 8

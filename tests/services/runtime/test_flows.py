@@ -44,7 +44,7 @@ REGION = [{"name": "region", "type": "string", "default": "EU"}]
 
 def flow(world: RuntimeWorld, name: str, steps: list[dict[str, Any]], **fields: Any) -> None:
     world.apply(AGENTS)
-    world.workflows |= world.apply(manifest(name, steps, parameters=REGION, **fields))
+    world.workflows |= world.apply(manifest(name, steps, **{"parameters": REGION, **fields}))
 
 
 def statuses(world: RuntimeWorld, run_id: str) -> dict[str, str]:

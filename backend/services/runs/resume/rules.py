@@ -193,7 +193,7 @@ def _with_parallel_of(before: FanOut | None, now: FanOut | None) -> FanOut | Non
 
 
 def _reason_by_child(step: ResolvedStep, ended: EndedRun, new: NewVersion) -> str | None:
-    if step.child is None or ended.steps[step.step].children == {new.children.get(step.step)}:
+    if step.child is None or ended.steps[step.step].children <= {new.children.get(step.step)}:
         return None
     return f"Workflow '{step.child.name}' has changed."
 

@@ -691,7 +691,7 @@ class StepSkippedData(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSkippedEvent(Event):
-    """A step will not run because an optional step before it failed."""
+    """A step will not run: its condition is false, or a step that it needs failed or was skipped."""
 
     type: Literal["step.skipped"]
     data: StepSkippedData

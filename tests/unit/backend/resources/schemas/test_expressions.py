@@ -6,7 +6,7 @@ import pytest
 
 from backend.common.json_text import JsonValue
 from backend.resources.schemas.expression_scope import Expected, ExpressionError, Scope, Values
-from backend.resources.schemas.expressions import evaluate, problem_of
+from backend.resources.schemas.expressions import evaluate, problem_of, run_evaluation
 
 SCOPE: Final = Scope(
     parameters={"region": "string", "count": "integer", "rate": "number", "in": "string", "maybe": "integer"},
@@ -122,3 +122,13 @@ def test_a_value_that_cannot_be_used_is_an_error_that_says_why(source: str, expe
 def test_items_of_a_fan_out_are_seen_in_its_scope_alone() -> None:
     scope, values = Scope(**{**SCOPE, "item": True}), Values(**{**VALUES, "item": {"n": 7}, "item_index": 2})
     assert evaluate("item.n + item_index", Expected.VALUE, scope, values) == 9
+
+
+def test_integers_beyond_64_bits_are_doubles() -> None:
+    arguments = {
+        "expressions": [("needs.list.n > 1.0 && parameters.count > 1.0", "condition"), ("needs.list.m", "value")],
+        "scope": {**SCOPE, "nullable": [*SCOPE["parameters"]]},
+        "values": {**VALUES, "parameters": {**VALUES["parameters"], "count": 10**20}},
+        "needs": {"list": '{"n": 100000000000000000000, "m": 9223372036854775807}'},
+    }
+    assert run_evaluation(arguments, []) == [True, 2**63 - 1]
