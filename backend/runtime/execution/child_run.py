@@ -25,7 +25,7 @@ from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.steps import StepCompletion, StepFailure
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.outputs import sql as outputs_sql
-from backend.services.runs.lifecycle import SegmentEndedError, append_event
+from backend.services.runs.lifecycle import SegmentEndedError, append_event, cancel_child
 from backend.services.runs.redaction_manifest_sql import STEPS, StageCounts
 from backend.services.runs.start.children import ChildRefusedError, ChildStarter, NewChild
 from backend.services.workflows.manifests.flows import expression_in
@@ -250,7 +250,7 @@ class ChildRun:
         """Cancels the child, if there is one; a failure is left to the end of the parent, which does it again."""
         at = self.context.clock()
         try:
-            await self.context.write_run(child_id, self.key_id, lambda tx: child_sql.cancel(tx, child_id, at))
+            await self.context.write_run(child_id, self.key_id, lambda tx: cancel_child(tx, child_id, at))
         except Exception:  # noqa: BLE001 - the parent ends all the same
             _LOG.exception("Child %s of run %s could not be cancelled yet", child_id, self.run_id)
 

@@ -336,14 +336,29 @@ def cancel_children(tx: Tx, run_id: str, at: int) -> None:
     for child in lifecycle_sql.children_in_flight(tx, run_id):
         if tx.changed_runs:
             tx.changes_run(child.run_id, child.key_id)
-        cancel_child(tx, child.run_id, child.status, at)
+        cancel_child(tx, child.run_id, at)
 
 
-def cancel_child(tx: Tx, run_id: str, status: str, at: int) -> None:
-    """Cancels a child of this status at once, or has the process that executes it do so; those below it as well."""
-    lifecycle_sql.request_cancel(tx, run_id, at, _PARENT_ENDED)
-    if status != RunStatus.RUNNING:
-        close_run(tx, run_id, RunStatus.CANCELLED, at)
+def cancel_child(tx: Tx, run_id: str, at: int) -> None:
+    """Cancels a child as `cancel_run`, and those below it; changes nothing where it has ended or was not started."""
+    status = in_flight_sql.lock(tx, run_id)
+    if status is not None:
+        cancel_run(tx, run_id, status, at, _PARENT_ENDED)
+
+
+def cancel_run(tx: Tx, run_id: str, status: str, at: int, reason: str | None) -> RunStatus:
+    """Cancels a run in flight that has this status; returns its status after that.
+
+    A running one goes on: the process that executes it ends it, which the caller may have to tell. So does a parked one
+    with steps that run last: a segment is queued for them. Any other one is closed.
+    """
+    lifecycle_sql.request_cancel(tx, run_id, at, reason)
+    if status == RunStatus.RUNNING:
+        return RunStatus.RUNNING
+    if status == RunStatus.WAITING and end_with_last_steps(tx, run_id, at):
+        return RunStatus.WAITING
+    close_run(tx, run_id, RunStatus.CANCELLED, at)
+    return RunStatus.CANCELLED
 
 
 def _count(closed: lifecycle_sql.ClosedRunRow, status: str, reason: str, at: int) -> None:

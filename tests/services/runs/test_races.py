@@ -109,7 +109,7 @@ def end_as_its_parent_does(world: World, run_id: str) -> None:
     """Cancels a run in a transaction that holds the lock key of another one."""
 
     def work(tx: Tx) -> None:
-        lifecycle.cancel_child(tx, run_id, world.row(run_id).status, world.clock())
+        lifecycle.cancel_child(tx, run_id, world.clock())
 
     world.services.database.write(work, lock_key=run_of("its parent"))
 

@@ -275,6 +275,39 @@ def test_a_parked_child_is_cancelled_with_its_parent(world: RuntimeWorld) -> Non
     assert world.status(child.run_id) == "cancelled"
 
 
+LAST = {"on_failure": [{"step": "alarm", "agent": "echo"}], "always": [{"step": "clean", "agent": "echo"}]}
+
+
+@pytest.mark.parametrize("how", ["cancelled", "closed by another process"])
+def test_the_last_steps_of_a_parked_child_run_when_its_parent_ends(world: RuntimeWorld, how: str) -> None:
+    apply_all(world, manifest("Asks", [agent_step("first"), gate("review", "first")], **LAST))
+    run_id = world.run("Parent", [child_step("ask", "Asks")])
+    child = until_child(world, run_id, "waiting_for_approval")
+    if how == "cancelled":
+        world.cancel(run_id)
+    else:
+        world.close(run_id, "failed", error_code="orphaned", error_message="The runtime was interrupted.")
+    assert world.until_ended(child.run_id).status == "cancelled"
+    assert world.board(child.run_id) == {
+        "first": "completed", "review": "cancelled", "alarm": "skipped", "clean": "completed"
+    }  # fmt: skip
+    assert world.approvals(child.run_id) == {}
+    world.until_ended(run_id)
+
+
+def test_erasing_a_run_ends_a_child_that_is_still_at_its_last_steps(world: RuntimeWorld) -> None:
+    last = [{"step": "clean", "agent": "sleeper"}]
+    apply_all(world, manifest("Asks", [agent_step("first"), gate("review", "first")], always=last))
+    run_id = world.run("Parent", [child_step("ask", "Asks")])
+    child = until_child(world, run_id, "waiting_for_approval")
+    world.cancel(run_id)
+    world.until_ended(run_id)
+    world.until_status(child.run_id, "running")
+    world.erase(run_id)
+    row = world.row(child.run_id)
+    assert (row.status, row.data_purged_at is not None) == ("cancelled", True)
+
+
 def test_erasing_a_run_erases_its_children(world: RuntimeWorld) -> None:
     apply_all(world, invoice(agent="writer"))
     run_id = world.run("Parent", [child_step("pay", "Invoice")])
