@@ -21,7 +21,7 @@ from backend.runtime.agents import StepFailed
 from backend.runtime.execution import child_sql, retries
 from backend.runtime.execution.child_sql import ChildRow
 from backend.runtime.execution.expressions import Expressions
-from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.execution.segment_context import SegmentContext, to_its_end
 from backend.runtime.execution.steps import StepCompletion, StepFailure
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.outputs import sql as outputs_sql
@@ -118,8 +118,12 @@ class ChildRun:
                 what,
             )
             inputs = await context.in_thread(lambda: starter.judge(child, terms))
-            await retries.REPEATABLE.run(
-                lambda: context.write_run(self.run_id, self.key_id, lambda tx: starter.start(tx, child, inputs)), what
+            # Before a cancellation looks for the child, under another lock key, it must be known if there is one.
+            await to_its_end(
+                retries.REPEATABLE.run(
+                    lambda: context.write_run(self.run_id, self.key_id, lambda tx: starter.start(tx, child, inputs)),
+                    what,
+                )
             )
         except ChildRefusedError as error:
             raise StepFailed(_NOT_STARTED, str(error), final=True) from error
