@@ -21,11 +21,11 @@ from backend.runtime.agents import StepFailed
 from backend.runtime.execution import child_sql, retries
 from backend.runtime.execution.child_sql import ChildRow
 from backend.runtime.execution.expressions import Expressions
-from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.execution.segment_context import SegmentContext, to_its_end
 from backend.runtime.execution.steps import StepCompletion, StepFailure
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.outputs import sql as outputs_sql
-from backend.services.runs.lifecycle import SegmentEndedError, append_event
+from backend.services.runs.lifecycle import SegmentEndedError, append_event, cancel_child
 from backend.services.runs.redaction_manifest_sql import STEPS, StageCounts
 from backend.services.runs.start.children import ChildRefusedError, ChildStarter, NewChild
 from backend.services.workflows.manifests.flows import expression_in
@@ -118,8 +118,12 @@ class ChildRun:
                 what,
             )
             inputs = await context.in_thread(lambda: starter.judge(child, terms))
-            await retries.REPEATABLE.run(
-                lambda: context.write_run(self.run_id, self.key_id, lambda tx: starter.start(tx, child, inputs)), what
+            # Before a cancellation looks for the child, under another lock key, it must be known if there is one.
+            await to_its_end(
+                retries.REPEATABLE.run(
+                    lambda: context.write_run(self.run_id, self.key_id, lambda tx: starter.start(tx, child, inputs)),
+                    what,
+                )
             )
         except ChildRefusedError as error:
             raise StepFailed(_NOT_STARTED, str(error), final=True) from error
@@ -250,7 +254,7 @@ class ChildRun:
         """Cancels the child, if there is one; a failure is left to the end of the parent, which does it again."""
         at = self.context.clock()
         try:
-            await self.context.write_run(child_id, self.key_id, lambda tx: child_sql.cancel(tx, child_id, at))
+            await self.context.write_run(child_id, self.key_id, lambda tx: cancel_child(tx, child_id, at))
         except Exception:  # noqa: BLE001 - the parent ends all the same
             _LOG.exception("Child %s of run %s could not be cancelled yet", child_id, self.run_id)
 

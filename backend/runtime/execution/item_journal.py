@@ -3,7 +3,6 @@
 Files are stored before rows name them; those of a change that is not made are removed.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from backend.common.clock import to_text
 from backend.common.states import StepStatus
 from backend.runtime.execution import fan_out_sql, retries
 from backend.runtime.execution.fan_out_sql import EndedItem, ItemCounts, ReusableItemRow
-from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.execution.segment_context import SegmentContext, to_its_end
 from backend.runtime.execution.steps import StepCompletion, StepFailure
 from backend.runtime.promotion import discard
 from backend.services.outputs.sql import NewOutput, StepFile, add_outputs, add_shared_files
@@ -170,14 +169,7 @@ class ItemJournal:
                 await self.discard(files)
                 raise
 
-        writing = asyncio.ensure_future(write())
-        try:
-            await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            await asyncio.wait({writing})
-            if not writing.cancelled():
-                writing.exception()
-            raise
+        await to_its_end(write())
 
     async def discard(self, files: Sequence[StepFile]) -> None:
         """Removes the objects of files that no row will name."""

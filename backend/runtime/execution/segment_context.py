@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,19 @@ from backend.storage.database import Database, Tx, run_of
 from backend.storage.objects import ObjectStore
 
 T = TypeVar("T")
+
+
+async def to_its_end(work: Awaitable[T]) -> T:
+    """Awaits work that must not outlive its caller, as a change does: a cancellation waits until it has ended."""
+    running = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait({running})
+        if not running.cancelled():
+            # Read, so that a failure is not logged as one that nobody retrieved.
+            running.exception()
+        raise
 
 
 class StoppedError(Exception):
@@ -134,12 +147,7 @@ class SegmentContext:
 
     async def in_thread_to_its_end(self, work: Callable[[], T]) -> T:
         """Runs work as `in_thread` that must not outlive its caller: a cancellation waits until it has ended."""
-        running = self.in_thread(work)
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            await asyncio.wait({running})
-            raise
+        return await to_its_end(self.in_thread(work))
 
     async def in_halting_thread(
         self, work: Callable[[threading.Event], T], *, undo: Callable[[T], object] | None = None

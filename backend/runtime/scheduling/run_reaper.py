@@ -13,7 +13,7 @@ from backend.runtime.outcomes import CANCEL, LAUNCH_FAILED, ORPHANED, RunOutcome
 from backend.runtime.scheduling import sql
 from backend.runtime.scheduling.dispatcher import Engine
 from backend.runtime.scheduling.sql import LEASE_MS, LeaseRow, OpenSegmentRow, QueuedSegmentRow
-from backend.services.runs import approvals_sql, deadlines, lifecycle_sql
+from backend.services.runs import approvals_sql, deadlines, in_flight_sql, lifecycle_sql
 from backend.services.runs.lifecycle import SegmentLease, end_with_last_steps
 from backend.storage.database import Database, Tx, run_of
 from contract import failure_codes
@@ -297,7 +297,12 @@ class RunReaper:
     def _fail_launch(self, segment: QueuedSegmentRow, now: int) -> None:
         def work(tx: Tx) -> bool:
             queued = sql.queued(tx, segment.segment_id)
-            return queued is not None and (reason_to_stop(queued, now) or LAUNCH_FAILED).close(tx, segment.run_id, now)
+            if queued is None:
+                return False
+            closed = (reason_to_stop(queued, now) or LAUNCH_FAILED).close(tx, segment.run_id, now)
+            # Where the run had ended before, nothing else ends the segment.
+            in_flight_sql.end_left_segment(tx, segment.segment_id)
+            return closed
 
         if self._database.write(work, lock_key=run_of(segment.run_id)):
             metrics.SWEEPER_CLOSED.add(failure_codes.LAUNCH_FAILED)

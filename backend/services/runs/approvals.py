@@ -13,7 +13,7 @@ from backend.common.principal import Principal
 from backend.common.states import ApprovalState, StepStatus
 from backend.services.audit import sql as audit
 from backend.services.dependencies import Services
-from backend.services.runs import approvals_sql, lifecycle, messages
+from backend.services.runs import approvals_sql, in_flight_sql, lifecycle, messages
 from backend.services.runs.approvers import Decider, decider_of, read_approvers
 from backend.services.runs.runtime_port import Runtime
 from backend.services.workflows.manifests.names import MOST_FORM_BYTES
@@ -118,14 +118,16 @@ class Approvals:
             details["outside_approvers"] = True
 
         def work(tx: Tx) -> approvals_sql.FoundApprovalRow:
+            in_flight = in_flight_sql.lock(tx, found.run_id) is not None
             row = approvals_sql.find(tx, request.approval_id)
             if row is None:
                 raise approval_not_found(request.approval_id)
             _check_open(row, at)
             actor, approval_id = caller.audit_name, row.approval_id
-            approvals_sql.decide(
+            if not in_flight or not approvals_sql.decide(
                 tx, approval_id, state=decision.state, actor=actor, comment=said.comment, form=said.form, at=at
-            )
+            ):
+                raise invalid("approval_id", "must wait for a decision; this one was settled meanwhile")
             approvals_sql.finish_step(
                 tx,
                 row.run_id,

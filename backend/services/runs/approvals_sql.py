@@ -138,12 +138,16 @@ _REMINDING: Final = Query(
 )
 _REMINDED: Final = Command(
     update(approvals)
-    .where(approvals.c.approval_id == bindparam("of_approval_id"))
+    .where(approvals.c.approval_id == bindparam("of_approval_id"), _IS_PENDING)
     .values(remind_at=None, reminded_at=bindparam("at_ms"))
 )
 _FINISH_STEP = Command(
     update(steps)
-    .where(steps.c.run_id == bindparam("of_run_id"), steps.c.step == bindparam("of_step"))
+    .where(
+        steps.c.run_id == bindparam("of_run_id"),
+        steps.c.step == bindparam("of_step"),
+        steps.c.status == literal_column(f"'{StepStatus.WAITING}'"),
+    )
     .values(
         status=bindparam("new_status"),
         finished_at=bindparam("at_ms"),
@@ -189,9 +193,9 @@ def find(tx: Tx, approval_id: str) -> FoundApprovalRow | None:
 
 def decide(
     tx: Tx, approval_id: str, *, state: str, actor: str | None, comment: str | None, form: str | None, at: int
-) -> None:
-    """Settles an approval that waits for a decision; `actor` is None where its deadline does."""
-    tx.enqueue(
+) -> bool:
+    """Settles an approval, with `actor` None where its deadline does; False where it does not wait for a decision."""
+    changed = tx.run(
         _DECIDE,
         of_approval_id=approval_id,
         new_state=state,
@@ -200,6 +204,7 @@ def decide(
         new_form=form,
         at_ms=at,
     )
+    return changed == 1
 
 
 def expiring(tx: Tx, now: int, limit: int) -> list[DueApprovalRow]:
@@ -212,17 +217,20 @@ def reminding(tx: Tx, now: int, limit: int) -> list[DueApprovalRow]:
     return tx.all(_REMINDING, now=now, limit=limit)
 
 
-def reminded(tx: Tx, approval_id: str, at: int) -> None:
-    """Writes that the reminder of an approval was sent."""
-    tx.enqueue(_REMINDED, of_approval_id=approval_id, at_ms=at)
+def reminded(tx: Tx, approval_id: str, at: int) -> bool:
+    """Writes that the reminder of an approval was sent; False where the approval does not wait for a decision."""
+    return tx.run(_REMINDED, of_approval_id=approval_id, at_ms=at) == 1
 
 
 def finish_step(
     tx: Tx, run_id: str, step: str, *, status: str, value: str | None, error: tuple[str, str] | None, at: int
 ) -> None:
-    """Writes the end of a decision's step, with code and message of an error, and the run's counters."""
+    """Writes the end of a decision's step, with code and message of an error, and the run's counters.
+
+    A step that does not wait for the decision stays as it is.
+    """
     code, message = error or (None, None)
-    tx.enqueue(
+    finished = tx.run(
         _FINISH_STEP,
         of_run_id=run_id,
         of_step=step,
@@ -233,4 +241,4 @@ def finish_step(
         at_ms=at,
     )
     tx.announce(run_id)
-    tx.enqueue(_COUNT[status == StepStatus.COMPLETED], of_run_id=run_id)
+    tx.enqueue(_COUNT[finished == 1 and status == StepStatus.COMPLETED], of_run_id=run_id)

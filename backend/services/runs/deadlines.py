@@ -10,7 +10,7 @@ from backend.common import json_text
 from backend.common.clock import HOUR_MS, to_text
 from backend.common.states import ApprovalState, DeadlineAction, SegmentState, StepStatus
 from backend.services.audit import sql as audit
-from backend.services.runs import approvals_sql, lifecycle, lifecycle_sql
+from backend.services.runs import approvals_sql, in_flight_sql, lifecycle, lifecycle_sql
 from backend.services.runs.change_records import SEGMENT_ENDED, NewEvent, begin_events
 from backend.services.runs.lifecycle import Statement
 from backend.services.webhooks.rules import WebhookEvent
@@ -60,7 +60,10 @@ def expire(tx: Tx, approval_id: str, at: int) -> bool:
     action = DeadlineAction(row.on_deadline or DeadlineAction.REJECT)
     rejects = action is DeadlineAction.REJECT
     state, said = _STATES[action], Statement(COMMENT if rejects else None, None)
-    approvals_sql.decide(tx, approval_id, state=state, actor=None, comment=said.comment, form=None, at=at)
+    if in_flight_sql.lock(tx, row.run_id) is None:
+        return False
+    if not approvals_sql.decide(tx, approval_id, state=state, actor=None, comment=said.comment, form=None, at=at):
+        return False
     approvals_sql.finish_step(
         tx,
         row.run_id,
@@ -89,11 +92,14 @@ def remind(tx: Tx, approval_id: str, at: int) -> bool:
         return False
     if row.deadline_at is not None and at >= row.deadline_at:
         return False
+    if in_flight_sql.lock(tx, row.run_id) is None:
+        return False
     open_segments = lifecycle_sql.open_segments(tx, row.run_id)
     running = next((each.segment_id for each in open_segments if each.state == SegmentState.RUNNING), None)
     if open_segments and running is None:
         return False
-    approvals_sql.reminded(tx, approval_id, at)
+    if not approvals_sql.reminded(tx, approval_id, at):
+        return False
     deadline = None if row.deadline_at is None else to_text(row.deadline_at)
     event = NewEvent("approval.reminded", row.step, {"approval_id": approval_id, "deadline_at": deadline})
     if running is not None:

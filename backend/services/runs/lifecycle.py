@@ -13,7 +13,7 @@ from backend.common.clock import to_text
 from backend.common.ids import new_id
 from backend.common.json_text import JsonMapping, JsonObject
 from backend.common.states import ROOM, RUN_TERMINAL, ApprovalState, RunStatus, SegmentState
-from backend.services.runs import lifecycle_sql, promotion_sql
+from backend.services.runs import in_flight_sql, lifecycle_sql, promotion_sql
 from backend.services.runs.change_records import (
     SEGMENT_ENDED,
     NewEvent,
@@ -89,13 +89,15 @@ def append_events(tx: Tx, segment_id: str, at: int, new: Sequence[NewEvent]) -> 
 def begin_segment(tx: Tx, segment_id: str, owner: str, at: int, *, leased: bool = False) -> bool:
     """Takes a queued segment for `owner` and sets its run running; False where another process did, or the run is over.
 
-    False, too, where a `leased` owner's lease was removed: others would close the run as orphaned.
+    False, too, where a `leased` owner's lease was removed: others would close the run as orphaned. A segment that is
+    queued though its run is over ends.
 
     Writes `segment.started`, for the first segment `run.started`, else `approval.decided` for each decision that the
     segment continues from; in a run that is swept for personal data, decisions wait until their comments were swept.
     """
     begun = lifecycle_sql.take_segment(tx, segment_id, owner, at, leased=leased)
     if begun is None:
+        in_flight_sql.end_left_segment(tx, segment_id)
         return False
     lifecycle_sql.set_running(tx, segment_id, at)
     _record_begin(tx, segment_id, begun, at)
@@ -179,8 +181,10 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
 def continue_run(tx: Tx, run_id: str, at: int) -> None:
     """Queues the segment that continues from the run's decided approvals; while a segment runs, `park_run` does it.
 
-    The caller wakes the runtime after the commit.
+    Changes nothing where the run has ended. The caller wakes the runtime after the commit.
     """
+    if in_flight_sql.lock(tx, run_id) is None:
+        return
     segments = lifecycle_sql.open_segments(tx, run_id)
     if any(segment.state == SegmentState.RUNNING for segment in segments):
         return
@@ -189,11 +193,11 @@ def continue_run(tx: Tx, run_id: str, at: int) -> None:
 
 
 def end_with_last_steps(tx: Tx, run_id: str, at: int) -> bool:
-    """Queues a segment for the last steps of a parked run that must end; returns False where the run has none.
+    """Queues a segment for the last steps of a parked run that must end; returns False where the run has none, or ended.
 
     The segment closes the run with the outcome that the run's row then says. The caller wakes the runtime.
     """
-    if not lifecycle_sql.has_last_steps(tx, run_id):
+    if in_flight_sql.lock(tx, run_id) is None or not lifecycle_sql.has_last_steps(tx, run_id):
         return False
     lifecycle_sql.end_waiting(tx, run_id, at)
     if not lifecycle_sql.open_segments(tx, run_id):
@@ -204,7 +208,10 @@ def end_with_last_steps(tx: Tx, run_id: str, at: int) -> bool:
 
 
 def queue_segment(tx: Tx, run_id: str, at: int) -> str:
-    """Writes the run's next segment, which the launcher takes from the table, and returns its id."""
+    """Writes the run's next segment, which the launcher takes from the table, and returns its id.
+
+    The caller has locked the run, which has not ended, or begins the segment itself.
+    """
     segment_id = new_id("seg")
     lifecycle_sql.add_segment(tx, segment_id, run_id, at)
     return segment_id
@@ -329,14 +336,29 @@ def cancel_children(tx: Tx, run_id: str, at: int) -> None:
     for child in lifecycle_sql.children_in_flight(tx, run_id):
         if tx.changed_runs:
             tx.changes_run(child.run_id, child.key_id)
-        cancel_child(tx, child.run_id, child.status, at)
+        cancel_child(tx, child.run_id, at)
 
 
-def cancel_child(tx: Tx, run_id: str, status: str, at: int) -> None:
-    """Cancels a child of this status at once, or has the process that executes it do so; those below it as well."""
-    lifecycle_sql.request_cancel(tx, run_id, at, _PARENT_ENDED)
-    if status != RunStatus.RUNNING:
-        close_run(tx, run_id, RunStatus.CANCELLED, at)
+def cancel_child(tx: Tx, run_id: str, at: int) -> None:
+    """Cancels a child as `cancel_run`, and those below it; changes nothing where it has ended or was not started."""
+    status = in_flight_sql.lock(tx, run_id)
+    if status is not None:
+        cancel_run(tx, run_id, status, at, _PARENT_ENDED)
+
+
+def cancel_run(tx: Tx, run_id: str, status: str, at: int, reason: str | None) -> RunStatus:
+    """Cancels a run in flight that has this status; returns its status after that.
+
+    A running one goes on: the process that executes it ends it, which the caller may have to tell. So does a parked one
+    with steps that run last: a segment is queued for them. Any other one is closed.
+    """
+    lifecycle_sql.request_cancel(tx, run_id, at, reason)
+    if status == RunStatus.RUNNING:
+        return RunStatus.RUNNING
+    if status == RunStatus.WAITING and end_with_last_steps(tx, run_id, at):
+        return RunStatus.WAITING
+    close_run(tx, run_id, RunStatus.CANCELLED, at)
+    return RunStatus.CANCELLED
 
 
 def _count(closed: lifecycle_sql.ClosedRunRow, status: str, reason: str, at: int) -> None:

@@ -16,7 +16,7 @@ from backend.rpc.callers import principal_of
 from backend.services.audit import sql as audit
 from backend.services.dependencies import Services
 from backend.services.run_changes import RunChanges
-from backend.services.runs import lifecycle, lifecycle_sql, messages
+from backend.services.runs import lifecycle, messages
 from backend.services.runs.approvals import Approvals
 from backend.services.runs.erasure import erase_run
 from backend.services.runs.figures import RunDays, workflow_figures
@@ -56,20 +56,13 @@ def cancel_run(
         if state.status in RUN_TERMINAL:
             raise ApiError(errors_pb2.ERROR_REASON_ALREADY_TERMINAL)
         tx.changes_run(run_id, state.key_id)
-        lifecycle_sql.request_cancel(tx, run_id, at, reason)
+        status = lifecycle.cancel_run(tx, run_id, state.status, at, reason)
         # The reason is the caller's own text: it is stored with the run alone, and erased with it.
         audit.record(tx, at=at, actor=caller.audit_name, action="run.cancel_requested", target=run_id)
-        requested_at = at if state.cancel_requested_at is None else state.cancel_requested_at
-        if state.status == RunStatus.RUNNING:
-            tx.after_commit(lambda: runtime.cancel(run_id))
-            return Cancellation(RunStatus.RUNNING, requested_at)
-        if state.status == RunStatus.WAITING and lifecycle.end_with_last_steps(tx, run_id, at):
-            tx.after_commit(runtime.wake)
-            return Cancellation(
-                RunStatus.WAITING, at if state.cancel_requested_at is None else state.cancel_requested_at
-            )
-        lifecycle.close_run(tx, run_id, RunStatus.CANCELLED, at)
-        return Cancellation(RunStatus.CANCELLED, at)
+        if status == RunStatus.CANCELLED:
+            return Cancellation(status, at)
+        tx.after_commit(runtime.wake if status == RunStatus.WAITING else lambda: runtime.cancel(run_id))
+        return Cancellation(status, at if state.cancel_requested_at is None else state.cancel_requested_at)
 
     return services.database.write(work, lock_key=run_of(run_id))
 

@@ -4,8 +4,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
-from backend.services.runs import lifecycle
+import pytest
+
+from backend.services.runs import approvals_sql, deadlines, lifecycle
+from backend.storage.database import Tx, run_of
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import runs_pb2
@@ -99,3 +103,82 @@ def test_events_of_many_writers_have_no_gaps(world: World) -> None:
     concurrently(*(lambda: [world.write(segment_id, "step.progress") for _ in range(10)] for _ in range(8)))
     events = world.events(run_id, page_size=500).events
     assert [event.seq for event in events] == list(range(1, 83))
+
+
+def end_as_its_parent_does(world: World, run_id: str) -> None:
+    """Cancels a run in a transaction that holds the lock key of another one."""
+
+    def work(tx: Tx) -> None:
+        lifecycle.cancel_child(tx, run_id, world.clock())
+
+    world.services.database.write(work, lock_key=run_of("its parent"))
+
+
+def traces(world: World, run_id: str) -> list[list[Any]]:
+    tables = ("runs", "steps", "segments", "approvals")
+    return [*(world.dump(f"{table} WHERE run_id = '{run_id}'") for table in tables), world.dump("audit_records")]
+
+
+def test_a_decision_and_the_end_of_the_parent_agree(world: World) -> None:
+    for _ in range(ROUNDS):
+        run_id = world.started("Gated")
+        approval_id = world.park(run_id, world.begin(run_id), "review")[0]
+        decided, _ended = concurrently(
+            partial(world.decide, approval_id, approve=True), partial(end_as_its_parent_does, world, run_id)
+        )
+        assert world.row(run_id).status == "cancelled"
+        kept = decided != "invalid_request"
+        (approval,) = world.dump(f"approvals WHERE run_id = '{run_id}'")
+        assert approval.state == ("approved" if kept else "withdrawn")
+        assert ("approval.decided" in world.event_types(run_id)) == kept
+        assert world.row(run_id).steps_completed == kept
+        assert world.count("segments", f"run_id = '{run_id}' AND state <> 'ended'") == 0
+
+
+def test_a_decision_whose_approval_was_read_before_the_end_of_the_run_changes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = world.started("Gated")
+    approval_id = world.park(run_id, world.begin(run_id), "review")[0]
+    read_before = world.services.database.read(lambda tx: approvals_sql.find(tx, approval_id))
+    end_as_its_parent_does(world, run_id)
+    before = traces(world, run_id)
+    monkeypatch.setattr(approvals_sql, "find", lambda *_: read_before)
+    with pytest.raises(RefusedError) as refused:
+        world.decide(approval_id, approve=True)
+    assert refused.value.problems["approval_id"].endswith("this one was settled meanwhile")
+    assert traces(world, run_id) == before
+
+
+@pytest.mark.parametrize("move", [deadlines.expire, deadlines.remind])
+def test_a_deadline_whose_approval_was_read_before_the_end_of_the_run_changes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch, move: Callable[[Tx, str, int], bool]
+) -> None:
+    run_id = world.started("Gated")
+    approval_id = world.park(run_id, world.begin(run_id), "review")[0]
+    read_before = world.services.database.read(lambda tx: approvals_sql.find(tx, approval_id))
+    assert read_before is not None
+    due = {"deadline_at": world.clock()} if move is deadlines.expire else {"remind_at": world.clock()}
+    end_as_its_parent_does(world, run_id)
+    before = traces(world, run_id)
+    monkeypatch.setattr(approvals_sql, "find", lambda *_: read_before._replace(**due))
+    assert not world.services.database.write(lambda tx: move(tx, approval_id, world.clock()), lock_key=run_of(run_id))
+    assert traces(world, run_id) == before
+
+
+def test_no_segment_is_queued_for_a_run_that_has_ended(world: World) -> None:
+    run_id = world.started("Gated")
+    world.park(run_id, world.begin(run_id), "review")
+    end_as_its_parent_does(world, run_id)
+    before = traces(world, run_id)
+    world.services.database.write(lambda tx: lifecycle.continue_run(tx, run_id, world.clock()))
+    assert not world.services.database.write(lambda tx: lifecycle.end_with_last_steps(tx, run_id, world.clock()))
+    assert traces(world, run_id) == before
+
+
+def test_a_segment_that_was_left_queued_for_an_ended_run_ends_as_it_is_taken(world: World) -> None:
+    run_id = world.finished()
+    left = world.services.database.write(lambda tx: lifecycle.queue_segment(tx, run_id, world.clock()))
+    assert not take(world, left)
+    (segment,) = world.dump(f"segments WHERE segment_id = '{left}'")
+    assert (segment.state, segment.started_at, segment.ended_at) == ("ended", None, None)

@@ -1,17 +1,24 @@
 """Runs of steps that name a workflow: children of the run that starts them (docs/flows.md)."""
 
+import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
 from sqlalchemy import bindparam, update
 
+from backend.runtime.execution import child_run
+from backend.runtime.execution.child_run import ChildRun
 from backend.services.run_changes import Subscription
 from backend.services.runs.erasure import RunDataRetention
 from backend.services.runs.figures import RunDays
 from backend.services.runs.servicer import RunListsServicer
+from backend.services.runs.start.children import ChildStarter, NewChild
+from backend.services.runs.start.rules import Inputs
 from backend.services.webhooks.servicer import WebhooksServicer
 from backend.settings import WebhookSettings
+from backend.storage.database import Tx
 from backend.storage.statements import Command
 from backend.storage.tables.runs import runs
 from tests.services.calls import Caller, RefusedError
@@ -273,6 +280,77 @@ def test_a_parked_child_is_cancelled_with_its_parent(world: RuntimeWorld) -> Non
     world.cancel(run_id)
     assert world.until_ended(run_id).status == "cancelled"
     assert world.status(child.run_id) == "cancelled"
+
+
+def test_a_child_whose_start_is_not_committed_yet_is_cancelled_with_its_step(
+    world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parent stops in the transaction that starts the child, and then goes on with its last steps."""
+    attempts: list[asyncio.Task[Any]] = []
+    looked = threading.Event()
+    run, start, cancel = ChildRun.run, ChildStarter.start, child_run.cancel_child
+
+    async def run_of_task(self: ChildRun) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        attempts.append(task)
+        return await run(self)
+
+    def slow_start(self: ChildStarter, tx: Tx, child: NewChild, inputs: Inputs) -> None:
+        start(self, tx, child, inputs)
+        world.clock.advance(hours=1)
+        world.engine.cancel(child.segment_id)
+        until(attempts[0].cancelling, "the cancellation of the attempt")
+        # Nothing sets it; a cancellation that did not wait for the start would.
+        looked.wait(1)
+
+    def cancel_child(tx: Tx, run_id: str, at: int) -> None:
+        cancel(tx, run_id, at)
+        looked.set()
+
+    monkeypatch.setattr(ChildRun, "run", run_of_task)
+    monkeypatch.setattr(ChildStarter, "start", slow_start)
+    monkeypatch.setattr(child_run, "cancel_child", cancel_child)
+    apply_all(world, invoice(agent="sleeper"))
+    more = {"settings": {"max_run_hours": 0.25}, "always": [{"step": "clean", "agent": "sleeper"}]}
+    run_id = world.run("Parent", [child_step("pay", "Invoice")], workflow=more)
+    until(lambda: children(world, run_id), "the child")
+    (child,) = children(world, run_id)
+    assert world.until_ended(child.run_id).status == "cancelled"
+    assert world.status(run_id) == "running", "at its last steps"
+
+
+LAST = {"on_failure": [{"step": "alarm", "agent": "echo"}], "always": [{"step": "clean", "agent": "echo"}]}
+
+
+@pytest.mark.parametrize("how", ["cancelled", "closed by another process"])
+def test_the_last_steps_of_a_parked_child_run_when_its_parent_ends(world: RuntimeWorld, how: str) -> None:
+    apply_all(world, manifest("Asks", [agent_step("first"), gate("review", "first")], **LAST))
+    run_id = world.run("Parent", [child_step("ask", "Asks")])
+    child = until_child(world, run_id, "waiting_for_approval")
+    if how == "cancelled":
+        world.cancel(run_id)
+    else:
+        world.close(run_id, "failed", error_code="orphaned", error_message="The runtime was interrupted.")
+    assert world.until_ended(child.run_id).status == "cancelled"
+    assert world.board(child.run_id) == {
+        "first": "completed", "review": "cancelled", "alarm": "skipped", "clean": "completed"
+    }  # fmt: skip
+    assert world.approvals(child.run_id) == {}
+    world.until_ended(run_id)
+
+
+def test_erasing_a_run_ends_a_child_that_is_still_at_its_last_steps(world: RuntimeWorld) -> None:
+    last = [{"step": "clean", "agent": "sleeper"}]
+    apply_all(world, manifest("Asks", [agent_step("first"), gate("review", "first")], always=last))
+    run_id = world.run("Parent", [child_step("ask", "Asks")])
+    child = until_child(world, run_id, "waiting_for_approval")
+    world.cancel(run_id)
+    world.until_ended(run_id)
+    world.until_status(child.run_id, "running")
+    world.erase(run_id)
+    row = world.row(child.run_id)
+    assert (row.status, row.data_purged_at is not None) == ("cancelled", True)
 
 
 def test_erasing_a_run_erases_its_children(world: RuntimeWorld) -> None:

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import bindparam, update
 
 from backend.services.dependencies import Services
-from backend.services.runs import lifecycle_sql
+from backend.services.runs import lifecycle, lifecycle_sql
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.statements import Command
 from backend.storage.tables.runs import runs
@@ -106,6 +106,17 @@ def test_a_segment_that_nothing_takes_up_in_time_fails_as_launch_failed(world: W
     row = world.row(run_id)
     assert (row.status, row.error_code) == ("failed", "launch_failed")
     assert world.events(run_id).segments == []
+
+
+def test_a_segment_that_was_left_queued_for_an_ended_run_ends_at_the_launch_time_out(
+    world: World, rounds: Rounds
+) -> None:
+    run_id = world.finished()
+    left = world.services.database.write(lambda tx: lifecycle.queue_segment(tx, run_id, world.clock()))
+    rounds.launcher.launch()
+    rounds.sweep_after(world, 310, launch=True)
+    assert world.count("segments", f"segment_id = '{left}' AND state = 'ended'") == 1
+    assert world.row(run_id).status == "completed"
 
 
 @pytest.mark.parametrize("step", [-600, 600])
