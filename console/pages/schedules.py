@@ -1,7 +1,7 @@
 """The page of schedules and planned starts, their part of a workflow's page, and what people do with them."""
 
 from typing import Final, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 from console.addresses import run_address
@@ -21,7 +21,9 @@ from workflow_api.v1.schedules_pb2 import (
 )
 
 _HERE: Final = "/schedules"
-_PAGE: Final = 200
+_LIST: Final = "SchedulesService/ListSchedules"
+_PAGE: Final = 100
+_MOST_AT_ONCE: Final = 200
 _OUTCOMES: Final = {
     schedules_pb2.SCHEDULE_OUTCOME_STARTED: Badge("started", "good"),
     schedules_pb2.SCHEDULE_OUTCOME_SKIPPED: Badge("skipped", "warn"),
@@ -46,13 +48,13 @@ class ScheduleView(NamedTuple):
     reason: str
 
 
-async def schedules_of(visit: Visit, workflow_id: str | None = None) -> list[ScheduleView]:
-    """Returns the schedules of one workflow or of all; none to those who may not see them, or of a deleted one."""
-    if not visit.may("SchedulesService/ListSchedules"):
+async def schedules_of(visit: Visit, workflow_id: str) -> list[ScheduleView]:
+    """Returns the schedules of a workflow; none to those who may not see them, or of a deleted one."""
+    if not visit.may(_LIST):
         return []
-    request = ListSchedulesRequest(workflow=workflow_id, page_size=_PAGE)
+    request = ListSchedulesRequest(workflow=workflow_id, page_size=_MOST_AT_ONCE)
     try:
-        items = await all_items(visit.services, "SchedulesService/ListSchedules", request)
+        items = await all_items(visit.services, _LIST, request)
     except Refusal as refusal:
         if refusal.code != "not_found":
             raise
@@ -61,9 +63,14 @@ async def schedules_of(visit: Visit, workflow_id: str | None = None) -> list[Sch
 
 
 async def show_list(visit: Visit) -> PageResult:
-    """Lists all schedules and planned starts."""
+    """Lists schedules and planned starts of all workflows, a page at a time."""
+    cursor = visit.query.get("cursor", "")
+    answer = await visit.services.call(_LIST, ListSchedulesRequest(page_size=_PAGE, page_token=cursor))
+    token = answer.next_page_token if answer.HasField("next_page_token") else ""
     context = {
-        "rows": await schedules_of(visit),
+        "rows": [_view(item) for item in answer.items],
+        "next": f"{_HERE}?" + urlencode({"cursor": token}) if token else "",
+        "first": _HERE if cursor else "",
         "can_change": visit.may("SchedulesService/TriggerSchedule"),
         "once": new_once(),
     }

@@ -12,7 +12,7 @@ from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, select_row
 from backend.storage.tables.keys import api_keys
 from backend.storage.tables.runs import runs
-from backend.storage.tables.segments import approvals, steps
+from backend.storage.tables.segments import LAST_PLACE, approvals, steps
 
 
 class PendingApprovalRow(NamedTuple):
@@ -68,10 +68,10 @@ class DueApprovalRow(NamedTuple):
 _ONE: ColumnElement[int] = literal_column("1")
 _FILTERS: Final = {"workflow_id": runs.c.workflow_id, "step": approvals.c.step, "run_id": approvals.c.run_id}
 
-
-NO_DEADLINE: Final = 2**62
+NO_DEADLINE: Final = LAST_PLACE
 """Place of approvals without a deadline among the others, in milliseconds."""
 
+_AFTER: Final = bindparam("after", type_=BigInteger)
 _ORDERS: Final[Mapping[bool, ColumnElement[int]]] = {
     False: approvals.c.requested_at,
     True: func.coalesce(approvals.c.deadline_at, literal_column(str(NO_DEADLINE))),
@@ -87,8 +87,9 @@ def _pending(filters: tuple[str, ...], *, by_deadline: bool) -> Query[PendingApp
         .outerjoin(api_keys, api_keys.c.key_id == runs.c.key_id)
         .where(
             approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'"),
-            tuple_(order, approvals.c.approval_id)
-            > tuple_(bindparam("after", type_=BigInteger), bindparam("after_id", type_=Text)),
+            tuple_(order, approvals.c.approval_id) > tuple_(_AFTER, bindparam("after_id", type_=Text)),
+            # SQLite seeks no expression of an index by a comparison of tuples.
+            *((order >= _AFTER,) if by_deadline else ()),
             *(_FILTERS[name] == bindparam(f"of_{name}", type_=Text) for name in filters),
         )
         .order_by(order, approvals.c.approval_id)

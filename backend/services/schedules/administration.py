@@ -15,14 +15,14 @@ from backend.services.dependencies import Services
 from backend.services.runs.start.rules import ScheduledStart, judge_inputs, parse_start
 from backend.services.runs.start.service import RunStarter
 from backend.services.schedules import sql
-from backend.services.schedules.rules import Missed, SkipReason, definition_of
-from backend.services.schedules.runner import skip, start_request, triggered
+from backend.services.schedules.runner import STARTS_LOCK, start_request, triggered
 from backend.services.schedules.sql import ListedScheduleRow
 from backend.services.workflows import schedules_sql
 from backend.services.workflows import sql as workflows_sql
 from backend.services.workflows.resolved_workflow import load_workflow
+from backend.services.workflows.schedule_outcomes import SkipReason, definition_of, skip_waiting
 from backend.services.workflows.schedules import following
-from backend.storage.database import Tx, key_of
+from backend.storage.database import Tx
 from backend.storage.tables.schedules import ScheduleRow
 from backend.storage.tables.workflows import WorkflowRow
 from workflow_api.v1 import errors_pb2, runs_pb2, schedules_pb2
@@ -32,8 +32,6 @@ LATEST_MS: Final = 2 * 366 * DAY_MS
 
 MOST_PLANNED: Final = 1_000
 """Planned starts of a workflow, those that were decided and are still listed included."""
-
-_LOCK: Final = key_of("")
 
 
 class ScheduleAdministration:
@@ -49,10 +47,9 @@ class ScheduleAdministration:
         def change(tx: Tx, row: ScheduleRow, now: int) -> ScheduleRow:
             if row.paused:
                 return row
-            if row.waiting_at is not None:
-                row = skip(tx, row, SkipReason.PAUSED, Missed(1, row.waiting_at, row.waiting_at), now)
+            row = skip_waiting(tx, row, SkipReason.PAUSED, now)
             _audit(tx, now, actor, "schedule.paused", row, {"schedule": name})
-            return row._replace(paused=1, next_at=None, waiting_at=None)
+            return row._replace(paused=1, next_at=None)
 
         return self._change(workflow, name, change)
 
@@ -76,10 +73,10 @@ class ScheduleAdministration:
             found, row = _found(tx, workflow, name)
             changed = change(tx, row, now)
             if changed != row:
-                sql.write(tx, changed)
+                schedules_sql.change(tx, changed)
             return ListedScheduleRow(*changed, workflow_name=found.name)
 
-        return self._services.database.write(work, lock_key=_LOCK)
+        return self._services.database.write(work, lock_key=STARTS_LOCK)
 
     def trigger(
         self, request: schedules_pb2.TriggerScheduleRequest, caller: Principal
@@ -156,8 +153,8 @@ class ScheduleAdministration:
             if sql.count_planned(tx, row.workflow_id) >= MOST_PLANNED:
                 raise invalid("start.workflow_id", f"must be of a workflow with fewer than {MOST_PLANNED:,} of them")
             schedules_sql.add(tx, row)
-            told: dict[str, object] = {"schedule": row.schedule_id, "at": to_text(at)}
-            _audit(tx, now, caller.audit_name, "schedule.planned", row, told)
+            details: dict[str, object] = {"schedule": row.schedule_id, "at": to_text(at)}
+            _audit(tx, now, caller.audit_name, "schedule.planned", row, details)
             return ListedScheduleRow(*row, workflow_name=terms.name)
 
         return self._services.database.write(work)
@@ -178,7 +175,7 @@ class ScheduleAdministration:
             sql.remove(tx, schedule_id)
             _audit(tx, now, actor, "schedule.cancelled", row, {"schedule": schedule_id, "at": to_text(row.next_at)})
 
-        self._services.database.write(work, lock_key=_LOCK)
+        self._services.database.write(work, lock_key=STARTS_LOCK)
 
 
 def found_workflow(tx: Tx, workflow: str) -> WorkflowRow:

@@ -5,9 +5,9 @@ from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from backend.services.schedules.rules import Outcome, definition_of
 from backend.services.schedules.sql import ListedScheduleRow
 from backend.services.workflows.cron import due_times
+from backend.services.workflows.schedule_outcomes import Outcome, definition_of
 from backend.storage.tables.schedules import ScheduleRow
 from contract.times import to_timestamp
 from workflow_api.v1 import schedules_pb2

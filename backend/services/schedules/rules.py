@@ -1,11 +1,9 @@
 """Rules of schedules: which due times are decided at a moment, and how."""
 
-import json
-from enum import StrEnum
 from typing import Final, NamedTuple
 
-from backend.common.json_text import JsonObject
 from backend.services.workflows.cron import due_until
+from backend.services.workflows.schedule_outcomes import Missed, definition_of, label_of
 from backend.services.workflows.schedules import following
 from backend.storage.tables.schedules import ScheduleRow
 
@@ -14,32 +12,6 @@ GRACE_MS: Final = 120_000
 
 MOST_COUNTED: Final = 10_000
 """Missed due times are counted up to this number."""
-
-
-class Outcome(StrEnum):
-    """Outcomes of due times."""
-
-    STARTED = "started"
-    SKIPPED = "skipped"
-    QUEUED = "queued"
-    FAILED = "failed"
-
-
-class SkipReason(StrEnum):
-    """Reasons for which a due time starts nothing."""
-
-    MISSED = "missed"
-    IN_FLIGHT = "in_flight"
-    QUEUE_FULL = "queue_full"
-    PAUSED = "paused"
-
-
-class Missed(NamedTuple):
-    """Due times that are skipped because they are too old: number, up to `MOST_COUNTED`, first and last."""
-
-    number: int
-    first: int
-    last: int
 
 
 class DueStart(NamedTuple):
@@ -58,7 +30,7 @@ class DueStart(NamedTuple):
     from_queue: bool = False
 
 
-def decide(row: ScheduleRow, now: int) -> DueStart | None:
+def due_start(row: ScheduleRow, now: int) -> DueStart | None:
     """Decides on the due times up to now of a schedule that is not paused; None where there is none."""
     if row.next_at is None or row.next_at > now:
         return None
@@ -85,17 +57,6 @@ def _before(first: int, last: int, count: int, cron: str, zone: str) -> Missed |
         return None
     _, before = due_until(cron, zone, first, last - 1, MOST_COUNTED)
     return Missed(max(1, count - 1), first, before)
-
-
-def definition_of(row: ScheduleRow) -> JsonObject:
-    """Returns the entry of the manifest, or the body of a planned start."""
-    found: JsonObject = json.loads(row.definition)
-    return found
-
-
-def label_of(row: ScheduleRow) -> str:
-    """Returns the name of a schedule, or the id of a planned start."""
-    return row.schedule_id if row.name is None else row.name
 
 
 def idempotency_key(row: ScheduleRow, due_at: int) -> str:

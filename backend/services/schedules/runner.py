@@ -7,39 +7,35 @@ from concurrent.futures import wait
 from typing import Final
 
 from backend.common import metrics
-from backend.common.clock import to_text
 from backend.common.errors import ApiError
-from backend.common.json_text import JsonObject, canonical
 from backend.common.principal import Principal
-from backend.services.audit import sql as audit
 from backend.services.dependencies import Services
 from backend.services.runs.start.rules import ParsedStart, ScheduledStart, parse_start
 from backend.services.runs.start.service import RunStarter
 from backend.services.schedules import sql
-from backend.services.schedules.rules import (
-    DueStart,
+from backend.services.schedules.rules import DueStart, due_start, idempotency_key
+from backend.services.workflows import schedules_sql
+from backend.services.workflows.schedule_outcomes import (
+    ACTOR,
     Missed,
     Outcome,
     SkipReason,
-    decide,
+    decided,
     definition_of,
-    idempotency_key,
+    fail,
     label_of,
+    skip,
 )
-from backend.services.webhooks.rules import WebhookEvent
-from backend.services.webhooks.sql import add_schedule_messages
 from backend.services.workflows.schedules import following
 from backend.storage.database import DatabaseUnavailableError, Tx, key_of
 from backend.storage.outage import Ticker
 from backend.storage.tables.schedules import ScheduleRow
 from workflow_api.v1 import errors_pb2, runs_pb2
 
-ACTOR: Final = "system"
-
 _SECONDS: Final = 1.0
 # Each is a due time of the grace, or one that waited.
 _MOST_AT_ONCE: Final = 10
-_LOCK: Final = key_of("")
+STARTS_LOCK: Final = key_of("")
 """The lock of all starts that no key makes: decisions on schedules run one after the other in all processes."""
 
 _LOG = logging.getLogger(__name__)
@@ -81,7 +77,7 @@ class ScheduleRunner:
         self._last_round_at = now
         for schedule_id in self._database.read(lambda tx: sql.due(tx, now)):
             try:
-                self._attend(schedule_id)
+                self._decide(schedule_id)
             except DatabaseUnavailableError:
                 raise
             except Exception:  # noqa: BLE001 - it must not hold up the others
@@ -96,52 +92,57 @@ class ScheduleRunner:
             for row in sql.ahead(tx, now):
                 next_at = following(definition_of(row), now)
                 if next_at != row.next_at:
-                    sql.write(tx, row._replace(next_at=next_at))
+                    schedules_sql.change(tx, row._replace(next_at=next_at))
 
-        self._database.write(work, lock_key=_LOCK)
+        self._database.write(work, lock_key=STARTS_LOCK)
 
-    def _attend(self, schedule_id: str) -> None:
+    def _decide(self, schedule_id: str) -> None:
         for _ in range(_MOST_AT_ONCE):
             now = self._clock()
-            found = self._database.write(lambda tx: self._decide(tx, schedule_id, now), lock_key=_LOCK)  # noqa: B023 - called at once
+            # A due time may wait for days, and a write would hold up the starts of people each time.
+            if not self._database.snapshot(lambda tx: _is_due(tx, schedule_id, now)):  # noqa: B023 - called at once
+                return
+            found = self._database.write(
+                lambda tx: self._write_decision(tx, schedule_id, now),  # noqa: B023 - called at once
+                lock_key=STARTS_LOCK,
+            )
             if found is None:
                 return
             row, decision = found
             if decision is not None:
                 self._start(row, decision, now)
 
-    def _decide(self, tx: Tx, schedule_id: str, now: int) -> tuple[ScheduleRow, DueStart | None] | None:
+    def _write_decision(self, tx: Tx, schedule_id: str, now: int) -> tuple[ScheduleRow, DueStart | None] | None:
         """Writes a decision that starts nothing, or returns the one that starts a run; None where nothing is due."""
         row = sql.get(tx, schedule_id)
         if row is None or row.paused:
             return None
         label = label_of(row)
-        busy = row.name is not None and definition_of(row)["overlap"] != "allow"
-        in_flight = sql.run_in_flight(tx, row, label) if busy else None
+        in_flight = _blocking_run(tx, row)
         if row.waiting_at is not None and in_flight is None:
             return row, DueStart(row.waiting_at, None, row.next_at, from_queue=True)
-        decision = decide(row, now)
+        decision = due_start(row, now)
         if decision is None:
             return None
         if decision.due_at is None:
             assert decision.missed is not None
-            sql.write(tx, _missed(tx, row, decision.missed, now)._replace(next_at=decision.next_at))
+            schedules_sql.change(tx, _missed(tx, row, decision.missed, now)._replace(next_at=decision.next_at))
             return row, None
         if sql.started_run(tx, row, label, decision.due_at) is not None:
             # The clock was put back behind it.
-            sql.write(tx, row._replace(next_at=decision.next_at))
+            schedules_sql.change(tx, row._replace(next_at=decision.next_at))
             return row, None
         if in_flight is None and row.waiting_at is None:
             return row, decision
         if decision.missed is not None:
             _missed(tx, row, decision.missed, now)
         if definition_of(row)["overlap"] == "queue" and row.waiting_at is None:
-            decided = _decided(row, Outcome.QUEUED, decision.due_at, now, run_id=in_flight)
-            sql.write(tx, decided._replace(next_at=decision.next_at, waiting_at=decision.due_at))
+            queued = decided(row, Outcome.QUEUED, decision.due_at, now, run_id=in_flight)
+            schedules_sql.change(tx, queued._replace(next_at=decision.next_at, waiting_at=decision.due_at))
             return row, None
         reason = SkipReason.IN_FLIGHT if row.waiting_at is None else SkipReason.QUEUE_FULL
         skipped = skip(tx, row, reason, Missed(1, decision.due_at, decision.due_at), now, run_id=in_flight)
-        sql.write(tx, skipped._replace(next_at=decision.next_at))
+        schedules_sql.change(tx, skipped._replace(next_at=decision.next_at))
         return row, None
 
     def _start(self, row: ScheduleRow, decision: DueStart, now: int) -> None:
@@ -150,15 +151,13 @@ class ScheduleRunner:
         def admit(tx: Tx, run_id: str) -> None:
             assert decision.due_at is not None
             current = _unchanged(tx, row)
-            label = label_of(row)
-            exclusive = row.name is not None and definition_of(row)["overlap"] != "allow"
-            if exclusive and sql.run_in_flight(tx, row, label) is not None:
+            if _blocking_run(tx, row) is not None:
                 raise _SupersededError
             if decision.missed is not None:
                 current = _missed(tx, current, decision.missed, now)
-            sql.add_start(tx, row, label, run_id, decision.due_at, now)
-            decided = _decided(current, Outcome.STARTED, decision.due_at, now, run_id=run_id)
-            sql.write(tx, _after(decided, decision))
+            sql.add_start(tx, row, label_of(row), run_id, decision.due_at, now)
+            started = decided(current, Outcome.STARTED, decision.due_at, now, run_id=run_id)
+            schedules_sql.change(tx, _after(started, decision))
 
         try:
             start = _parsed(row, decision.due_at, now)._replace(
@@ -182,12 +181,29 @@ class ScheduleRunner:
             if decision.missed is not None:
                 current = _missed(tx, current, decision.missed, now)
             failed = fail(tx, current, decision.due_at, refusal, now)
-            sql.write(tx, _after(failed, decision))
+            schedules_sql.change(tx, _after(failed, decision))
 
         try:
-            self._database.write(work, lock_key=_LOCK)
+            self._database.write(work, lock_key=STARTS_LOCK)
         except _SupersededError:
             return
+
+
+def _is_due(tx: Tx, schedule_id: str, now: int) -> bool:
+    """Returns whether a due time has come, or one that waited has nothing to wait for any more."""
+    row = sql.get(tx, schedule_id)
+    if row is None or row.paused:
+        return False
+    if row.next_at is not None and row.next_at <= now:
+        return True
+    return row.waiting_at is not None and _blocking_run(tx, row) is None
+
+
+def _blocking_run(tx: Tx, row: ScheduleRow) -> str | None:
+    """Returns the run in flight beside which the schedule starts none; None where nothing is in its way."""
+    if row.name is None or definition_of(row)["overlap"] == "allow":
+        return None
+    return sql.run_in_flight(tx, row, label_of(row))
 
 
 def _unchanged(tx: Tx, row: ScheduleRow) -> ScheduleRow:
@@ -230,60 +246,11 @@ def start_request(row: ScheduleRow, key: str) -> runs_pb2.StartRunRequest:
     )
 
 
-def _decided(
-    row: ScheduleRow,
-    outcome: Outcome,
-    due_at: int | None,
-    now: int,
-    *,
-    run_id: str | None = None,
-    reason: str | None = None,
-) -> ScheduleRow:
-    return row._replace(
-        last_due_at=due_at, last_at=now, last_outcome=outcome.value, last_run_id=run_id, last_reason=reason
-    )
-
-
 def triggered(tx: Tx, row: ScheduleRow, run_id: str, now: int) -> None:
     """Writes that a person started a run of the schedule."""
     sql.add_start(tx, row, label_of(row), run_id, None, now)
-    sql.write(tx, _decided(row, Outcome.STARTED, None, now, run_id=run_id))
+    schedules_sql.change(tx, decided(row, Outcome.STARTED, None, now, run_id=run_id))
 
 
 def _missed(tx: Tx, row: ScheduleRow, missed: Missed, now: int) -> ScheduleRow:
     return skip(tx, row, SkipReason.MISSED, missed, now)
-
-
-def skip(
-    tx: Tx, row: ScheduleRow, reason: SkipReason, missed: Missed, now: int, *, run_id: str | None = None
-) -> ScheduleRow:
-    """Records skipped due times by an audit record and messages to webhooks; returns the schedule after it."""
-    told: JsonObject = {
-        "schedule": label_of(row),
-        "reason": reason.value,
-        "due_at": to_text(missed.last),
-        "count": missed.number,
-        "first_due_at": to_text(missed.first),
-    }
-    _tell(tx, WebhookEvent.SCHEDULE_SKIPPED, row, told, now)
-    return _decided(row, Outcome.SKIPPED, missed.last, now, run_id=run_id, reason=reason.value)
-
-
-def fail(tx: Tx, row: ScheduleRow, due_at: int, refusal: ApiError, now: int) -> ScheduleRow:
-    """Records that a due start was refused, as `skip`."""
-    code = refusal.to_refusal().code
-    message = " ".join([refusal.message, *(f"{name} {why}." for name, why in refusal.problems), *refusal.reasons])
-    told: JsonObject = {
-        "schedule": label_of(row),
-        "reason": code,
-        "message": message,
-        "due_at": to_text(due_at),
-    }
-    _tell(tx, WebhookEvent.SCHEDULE_FAILED, row, told, now)
-    return _decided(row, Outcome.FAILED, due_at, now, reason=f"{code}: {message}")
-
-
-def _tell(tx: Tx, event: WebhookEvent, row: ScheduleRow, told: JsonObject, now: int) -> None:
-    audit.record(tx, at=now, actor=ACTOR, action=event.value, target=row.workflow_id, details=told)
-    add_schedule_messages(tx, event, row.workflow_id, canonical({"workflow_id": row.workflow_id, **told}), now)
-    _LOG.warning("%s of workflow %s: %s", event.value, row.workflow_id, told["reason"])

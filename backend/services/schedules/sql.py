@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from sqlalchemy import Text, bindparam, delete, func, insert, literal_column, select, tuple_, update
+from sqlalchemy import Text, bindparam, delete, func, insert, literal_column, select, tuple_
 
 from backend.common.clock import DAY_MS
 from backend.common.states import RUN_IN_FLIGHT
@@ -59,12 +59,6 @@ _WAITING = ScalarQuery[str](
 _AHEAD = Query(
     ScheduleRow,
     _ROW.where(schedules.c.next_at.is_not(None), schedules.c.next_at > bindparam("now"), schedules.c.name.is_not(None)),
-)
-_DECIDED: Final = ("next_at", "waiting_at", "last_due_at", "last_at", "last_outcome", "last_run_id", "last_reason")
-_WRITE = Command(
-    update(schedules)
-    .where(_SCHEDULE)
-    .values({name: bindparam(f"new_{name}") for name in (*_DECIDED, "paused", "definition")})
 )
 _REMOVE = Command(delete(schedules).where(_SCHEDULE))
 _FORGET_DECIDED = Command(
@@ -135,15 +129,6 @@ def due(tx: Tx, now: int) -> list[str]:
 def ahead(tx: Tx, now: int) -> list[ScheduleRow]:
     """Returns the schedules that are due later."""
     return tx.all(_AHEAD, now=now)
-
-
-def write(tx: Tx, row: ScheduleRow) -> None:
-    """Writes a schedule that was read in this transaction."""
-    tx.enqueue(
-        _WRITE,
-        of_schedule_id=row.schedule_id,
-        **{f"new_{name}": getattr(row, name) for name in (*_DECIDED, "paused", "definition")},
-    )
 
 
 def remove(tx: Tx, schedule_id: str) -> None:

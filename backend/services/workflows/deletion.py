@@ -11,10 +11,11 @@ from backend.common.errors import ApiError
 from backend.common.json_text import canonical
 from backend.resources.environments import sql as environments
 from backend.services.audit import sql as audit
-from backend.services.workflows import definitions, definitions_sql, deletion_sql, schedules_sql, sql, versions_sql
+from backend.services.workflows import definitions, definitions_sql, deletion_sql, sql, versions_sql
 from backend.services.workflows.definitions import WORKFLOW, Definition
 from backend.services.workflows.manifests.names import MOST_OF_A_KIND, RESOURCE_KINDS
 from backend.services.workflows.rules import ResourceKey
+from backend.services.workflows.schedules import remove_schedules
 from backend.services.workflows.uses import PINNED_KINDS, named_definitions
 from backend.storage.database import Database, Tx
 from backend.storage.retention import RetentionRule
@@ -94,7 +95,7 @@ def _delete(tx: Tx, kind: str, id_or_name: str, naming: _Naming, *, now: int, ac
         raise ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, message, problems=reasons)
     if kind == WORKFLOW:
         deletion_sql.delete_workflow(tx, found.id, found.name, now)
-        schedules_sql.remove_all(tx, found.id)
+        remove_schedules(tx, found.id, now)
     else:
         deletion_sql.delete_resource(tx, stored, found.id, found.name, now)
     if kind == "Environment":

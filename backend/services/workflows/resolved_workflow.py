@@ -142,9 +142,8 @@ class ResolvedWorkflow:
     """A workflow version with its agents and environments, and the newest version of its other resources.
 
     Immutable, for it is cached. `version` is None if the requested version does not exist; then all later fields are
-    empty. `parameters`
-    are declarations with `connector_id`, `bucket` and `prefixes` in those of type `s3_prefix`. `result` has step,
-    schema and schema_version, or is None.
+    empty. `parameters` are declarations with `connector_id`, `bucket` and `prefixes` in those of type `s3_prefix`.
+    `result` has step, schema and schema_version, or is None.
     """
 
     workflow_id: str

@@ -7,6 +7,7 @@ from backend.common.ids import new_id
 from backend.common.json_text import JsonMapping, canonical
 from backend.services.workflows import schedules_sql, sql, versions_sql
 from backend.services.workflows.cron import next_due
+from backend.services.workflows.schedule_outcomes import SkipReason, skip_waiting
 from backend.storage.database import Tx
 from backend.storage.tables.schedules import ScheduleRow
 
@@ -17,7 +18,8 @@ def sync_schedules(tx: Tx, workflow_id: str, now: int) -> None:
     """Makes the schedules of a workflow those of its active version.
 
     One that is new, or has another time, is next due after `now`. A pause by a person lasts until the manifest's
-    `paused` changes or the schedule is removed.
+    `paused` changes or the schedule is removed. A due time that waits is skipped with a schedule that is paused or
+    removed.
     """
     wanted = _defined(tx, workflow_id)
     if not wanted and not schedules_sql.any_defined(tx, workflow_id):
@@ -25,13 +27,21 @@ def sync_schedules(tx: Tx, workflow_id: str, now: int) -> None:
     present = {row.name: row for row in schedules_sql.defined(tx, workflow_id)}
     for name, row in present.items():
         if name not in wanted:
+            skip_waiting(tx, row, SkipReason.REMOVED, now)
             schedules_sql.remove(tx, row.schedule_id)
     for name, definition in wanted.items():
         before = present.get(name)
         if before is None:
             schedules_sql.add(tx, _new(workflow_id, name, definition, now))
         elif before.definition != canonical(definition):
-            schedules_sql.change(tx, _changed(before, definition, now))
+            schedules_sql.change(tx, _changed(tx, before, definition, now))
+
+
+def remove_schedules(tx: Tx, workflow_id: str, now: int) -> None:
+    """Removes the schedules and planned starts of a workflow that is deleted; due times that wait are skipped."""
+    for row in schedules_sql.defined(tx, workflow_id):
+        skip_waiting(tx, row, SkipReason.REMOVED, now)
+    schedules_sql.remove_all(tx, workflow_id)
 
 
 def following(definition: JsonMapping, after: int) -> int | None:
@@ -61,13 +71,13 @@ def _new(workflow_id: str, name: str, definition: JsonMapping, now: int) -> Sche
     )
 
 
-def _changed(row: ScheduleRow, definition: JsonMapping, now: int) -> ScheduleRow:
+def _changed(tx: Tx, row: ScheduleRow, definition: JsonMapping, now: int) -> ScheduleRow:
     before = json.loads(row.definition)
     paused = row.paused if before["paused"] == definition["paused"] else int(definition["paused"])
     moved = any(before[name] != definition[name] for name in ("cron", "timezone"))
     row = row._replace(definition=canonical(definition), paused=paused)
     if paused:
-        return row._replace(next_at=None, waiting_at=None)
+        return skip_waiting(tx, row, SkipReason.PAUSED, now)._replace(next_at=None)
     if moved or row.next_at is None:
         return row._replace(next_at=following(definition, now))
     return row

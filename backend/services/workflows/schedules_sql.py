@@ -12,10 +12,12 @@ _OF_WORKFLOW: Final = (schedules.c.workflow_id == bindparam("of_workflow_id"), s
 _DEFINED = Query(ScheduleRow, select_row(ScheduleRow, schedules).where(*_OF_WORKFLOW))
 _ANY = ScalarQuery[int](select(literal_column("1")).where(*_OF_WORKFLOW).limit(literal_column("1")))
 _ADD = Command(insert(schedules), schedules.columns.keys())
+_IDENTITY: Final = frozenset({"schedule_id", "workflow_id", "name", "created_at", "created_by"})
+_CHANGED: Final = tuple(name for name in ScheduleRow._fields if name not in _IDENTITY)
 _CHANGE = Command(
     update(schedules)
     .where(schedules.c.schedule_id == bindparam("of_schedule_id"))
-    .values({name: bindparam(f"new_{name}") for name in ("definition", "paused", "next_at", "waiting_at")})
+    .values({name: bindparam(f"new_{name}") for name in _CHANGED})
 )
 _REMOVE = Command(delete(schedules).where(schedules.c.schedule_id == bindparam("of_schedule_id")))
 _REMOVE_ALL = Command(delete(schedules).where(schedules.c.workflow_id == bindparam("of_workflow_id")))
@@ -37,15 +39,8 @@ def add(tx: Tx, row: ScheduleRow) -> None:
 
 
 def change(tx: Tx, row: ScheduleRow) -> None:
-    """Writes the definition of a schedule that was read in this transaction, and when it is due."""
-    tx.enqueue(
-        _CHANGE,
-        of_schedule_id=row.schedule_id,
-        new_definition=row.definition,
-        new_paused=row.paused,
-        new_next_at=row.next_at,
-        new_waiting_at=row.waiting_at,
-    )
+    """Writes a schedule that was read in this transaction: its definition, when it is due and its last outcome."""
+    tx.enqueue(_CHANGE, of_schedule_id=row.schedule_id, **{f"new_{name}": getattr(row, name) for name in _CHANGED})
 
 
 def remove(tx: Tx, schedule_id: str) -> None:

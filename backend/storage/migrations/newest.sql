@@ -612,6 +612,7 @@ CREATE INDEX ix_webhook_deliveries_occurred_at ON webhook_deliveries (occurred_a
 CREATE INDEX ix_webhook_deliveries_pending ON webhook_deliveries (webhook_id, run_id, ordinal) WHERE state = 'pending';
 CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX ix_approvals_deadline ON approvals (deadline_at) WHERE state = 'pending' AND deadline_at IS NOT NULL;
+CREATE INDEX ix_approvals_by_deadline ON approvals (coalesce(deadline_at, 4611686018427387904), approval_id) WHERE state = 'pending';
 CREATE INDEX ix_approvals_remind ON approvals (remind_at) WHERE state = 'pending' AND remind_at IS NOT NULL;
 CREATE TABLE step_items (
 	run_id TEXT NOT NULL, 

@@ -1,8 +1,8 @@
 """Tables of the parts of a run: segments, steps, events and approvals."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
 
 from backend.storage.tables.metadata import METADATA, partial_index
 from backend.storage.tables.runs import runs
@@ -176,6 +176,9 @@ class EventRow(NamedTuple):
     data: str
 
 
+LAST_PLACE: Final = 2**62
+"""Place of approvals without a deadline in the index by deadlines, in milliseconds."""
+
 approvals = Table(
     "approvals",
     METADATA,
@@ -214,6 +217,12 @@ approvals = Table(
     ),
     partial_index("ix_approvals_decided", "decided_at", "approval_id", where="decided_by IS NOT NULL"),
     partial_index("ix_approvals_deadline", "deadline_at", where="state = 'pending' AND deadline_at IS NOT NULL"),
+    partial_index(
+        "ix_approvals_by_deadline",
+        text(f"coalesce(deadline_at, {LAST_PLACE})"),
+        "approval_id",
+        where="state = 'pending'",
+    ),
     partial_index("ix_approvals_remind", "remind_at", where="state = 'pending' AND remind_at IS NOT NULL"),
 )
 

@@ -15,6 +15,7 @@ from tests.support.webhook_receiver import Receiver
 from workflow_api.v1 import runs_pb2, schedules_pb2, webhooks_pb2
 
 NIGHTLY = '{name: nightly, cron: "0 2 * * *"}'
+QUEUEING = '{name: nightly, cron: "*/15 * * * *", overlap: queue}'
 BEFORE = "2026-09-24 01:00"
 DUE = "2026-09-24 02:00"
 
@@ -121,13 +122,58 @@ def test_an_unknown_schedule_is_named_with_those_that_there_are(nightly: Schedul
         assert (caught.value.reason, "nightly" in caught.value.message) == ("not_found", True)
 
 
-def test_a_pause_skips_the_due_time_that_waits(world: ScheduleWorld) -> None:
+def queued(world: ScheduleWorld) -> None:
+    """Brings a schedule about whose due time of 00:30 waits for the run of 00:15."""
     world.at(utc("2026-09-24 00:01"))
-    world.define('{name: nightly, cron: "*/15 * * * *", overlap: queue}')
+    world.define(QUEUEING)
     world.round(utc("2026-09-24 00:15"))
     world.round(utc("2026-09-24 00:30"))
+    assert world.last() == ("queued", "")
+
+
+def test_a_pause_skips_the_due_time_that_waits(world: ScheduleWorld) -> None:
+    queued(world)
     assert not world.pause().HasField("waiting")
     assert [each["reason"] for each in details_of(world, "schedule.skipped")] == ["paused"]
+
+
+def test_an_applied_pause_skips_the_due_time_that_waits(world: ScheduleWorld) -> None:
+    queued(world)
+    hook_of_schedules(world)
+    world.define(QUEUEING.replace("}", ", paused: true}"))
+    assert not world.schedule().HasField("waiting")
+    assert world.last() == ("skipped", "paused")
+    assert skipped_by(world) == [("paused", "2026-09-24T00:30:00.000+00:00")]
+
+
+def test_a_schedule_that_is_removed_skips_the_due_time_that_waits(world: ScheduleWorld) -> None:
+    queued(world)
+    hook_of_schedules(world)
+    world.define()
+    assert skipped_by(world) == [("removed", "2026-09-24T00:30:00.000+00:00")]
+
+
+def test_a_workflow_that_is_deleted_skips_the_due_time_that_waits(world: ScheduleWorld) -> None:
+    queued(world)
+    hook_of_schedules(world)
+    world.end_runs()
+    delete_definition(world.services.database, "Workflow", "Timed", now=world.clock(), actor="user:ana")
+    assert skipped_by(world) == [("removed", "2026-09-24T00:30:00.000+00:00")]
+
+
+def hook_of_schedules(world: ScheduleWorld) -> None:
+    request = webhooks_pb2.CreateWebhookRequest(
+        key_id=world.key, url="http://127.0.0.1:9/", events=[webhooks_pb2.WEBHOOK_EVENT_SCHEDULE_SKIPPED]
+    )
+    world.webhooks("CreateWebhook", request)
+
+
+def skipped_by(world: ScheduleWorld) -> list[tuple[object, object]]:
+    """Reason and due time of each skip, which an audit record and a message have alike."""
+    records = [(each["reason"], each["due_at"]) for each in details_of(world, "schedule.skipped")]
+    messages = [json.loads(row.data) for row in world.dump("webhook_deliveries WHERE event = 'schedule.skipped'")]
+    assert [(each["reason"], each["due_at"]) for each in messages] == records
+    return records
 
 
 def test_a_planned_start_starts_once_with_what_it_was_given_and_keeps_none_of_it(nightly: ScheduleWorld) -> None:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from backend.storage.database import Tx
 from tests.services.calls import RefusedError
 from tests.services.schedules.conftest import ScheduleWorld, utc
 from workflow_api.v1 import runs_pb2
@@ -189,6 +190,22 @@ def test_queue_lets_one_wait_and_start_when_the_run_in_flight_has_ended(world: S
     world.round(utc("2026-09-24 00:50"))
     assert world.started_at() == [utc("2026-09-24 00:15"), utc("2026-09-24 00:30")]
     assert not world.schedule().HasField("waiting")
+
+
+def test_a_due_time_that_waits_holds_up_no_change_of_others(world: ScheduleWorld) -> None:
+    world.at(utc("2026-09-24 00:01"))
+    world.define('{name: nightly, cron: "*/15 * * * *", overlap: queue}')
+    world.round(utc("2026-09-24 00:15"))
+    world.round(utc("2026-09-24 00:30"))
+    world.at(utc("2026-09-24 00:31"))
+    with ThreadPoolExecutor(1) as threads:
+
+        def beside(_: Tx) -> None:
+            # It would wait for this change, if it wrote anything.
+            threads.submit(world.round).result(timeout=30)
+
+        world.services.database.write(beside)
+    assert world.last() == ("queued", "")
 
 
 def test_allow_starts_beside_a_run_in_flight(world: ScheduleWorld) -> None:

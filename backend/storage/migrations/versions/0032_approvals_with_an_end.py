@@ -10,9 +10,13 @@ depends_on = None
 
 _TIMES = ("deadline_at", "remind_at", "reminded_at")
 _TEXTS = ("on_deadline", "approvers", "form_schema", "form", "summary")
-_INDEXES = {
-    "ix_approvals_deadline": ("deadline_at", "state = 'pending' AND deadline_at IS NOT NULL"),
-    "ix_approvals_remind": ("remind_at", "state = 'pending' AND remind_at IS NOT NULL"),
+_INDEXES: dict[str, tuple[list[str | sa.TextClause], str]] = {
+    "ix_approvals_deadline": (["deadline_at"], "state = 'pending' AND deadline_at IS NOT NULL"),
+    "ix_approvals_by_deadline": (
+        [sa.text("coalesce(deadline_at, 4611686018427387904)"), "approval_id"],
+        "state = 'pending'",
+    ),
+    "ix_approvals_remind": (["remind_at"], "state = 'pending' AND remind_at IS NOT NULL"),
 }
 _FLAGS = ("approval_reminded", "approval_expired")
 
@@ -23,9 +27,9 @@ def upgrade() -> None:
         op.add_column("approvals", sa.Column(name, sa.BigInteger(), nullable=True))
     for name in _TEXTS:
         op.add_column("approvals", sa.Column(name, sa.Text(), nullable=True))
-    for name, (column, condition) in _INDEXES.items():
+    for name, (columns, condition) in _INDEXES.items():
         where = sa.text(condition)
-        op.create_index(name, "approvals", [column], sqlite_where=where, postgresql_where=where)
+        op.create_index(name, "approvals", columns, sqlite_where=where, postgresql_where=where)
     for flag in _FLAGS:
         op.add_column("webhooks", sa.Column(flag, sa.Integer(), nullable=False, server_default="0"))
 

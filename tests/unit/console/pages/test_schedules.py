@@ -72,6 +72,18 @@ def test_a_planned_start_is_shown_with_who_planned_it_and_can_be_cancelled() -> 
     assert "/pause" not in page
 
 
+def test_the_page_shows_one_page_of_the_list_and_leads_to_the_next() -> None:
+    listed = schedules_pb2.ListSchedulesResponse(items=[schedule()], next_page_token="a+b")
+    backend = MemoryServices({"SchedulesService/ListSchedules": listed})
+    assert 'href="/schedules?cursor=a%2Bb"' in html(answered(backend, "GET", "/schedules"))
+    answered(backend, "GET", "/schedules", query={"cursor": "a+b"})
+    requests = backend.asked("SchedulesService/ListSchedules")
+    assert [(each.page_token, each.page_size) for each in requests] == [("", 100), ("a+b", 100)]
+    behind_the_last = html(answered(services(), "GET", "/schedules", query={"cursor": "a+b"}))
+    assert "runs start --at" not in behind_the_last
+    assert "Back to the first" in behind_the_last
+
+
 def test_without_a_schedule_the_page_says_how_to_make_one() -> None:
     assert "runs start --at" in html(answered(services(), "GET", "/schedules"))
 
