@@ -16,7 +16,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-find-links --custom-compile-command "make lock"
 SECONDS ?= 600
 # Two for each of two cores: tests wait for processes, disks and time-outs about half of their time.
-WORKERS ?= 4
+WORKERS ?= 3
 OPTIONS = $(if $(CI),--no-skips)
 pytest = $(BIN)/pytest -n $(WORKERS) --dist loadfile $(OPTIONS) $(1)
 STORES = $(addprefix tests/services/,deployment keys outputs runs users webhooks workflows)
