@@ -241,14 +241,9 @@ _WITHDRAW = Command(
 )
 
 _NO_APPROVALS = Command(update(runs).where(runs.c.run_id == _RUN).values(approvals_pending=_ZERO))
+_IS_PENDING = steps.c.status == literal_column(f"'{StepStatus.PENDING}'")
 _HAS_LAST_STEPS = ScalarQuery[str](
-    select(steps.c.step)
-    .where(
-        steps.c.run_id == _RUN,
-        steps.c.phase.is_not(None),
-        steps.c.status == literal_column(f"'{StepStatus.PENDING}'"),
-    )
-    .limit(1)
+    select(steps.c.step).where(steps.c.run_id == _RUN, steps.c.phase.is_not(None), _IS_PENDING).limit(1)
 )
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import bindparam, update
 from backend.runtime.execution import child_run
 from backend.runtime.execution.child_run import ChildRun
 from backend.services.run_changes import Subscription
+from backend.services.runs import lifecycle
 from backend.services.runs.erasure import RunDataRetention
 from backend.services.runs.figures import RunDays
 from backend.services.runs.servicer import RunListsServicer
@@ -288,7 +289,7 @@ def test_a_child_whose_start_is_not_committed_yet_is_cancelled_with_its_step(
     """The parent stops in the transaction that starts the child, and then goes on with its last steps."""
     attempts: list[asyncio.Task[Any]] = []
     looked = threading.Event()
-    run, start, cancel = ChildRun.run, ChildStarter.start, child_run.cancel_child
+    run, start, cancel = ChildRun.run, ChildStarter.start, lifecycle.cancel_child
 
     async def run_of_task(self: ChildRun) -> Any:
         task = asyncio.current_task()
