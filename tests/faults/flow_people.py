@@ -64,9 +64,9 @@ class FlowPeople:
         if pending is None:
             return False
         items = sorted(
-            (each.approval.deadline_at.ToMilliseconds() / 1000, each.approval.approval_id, each.run_id)
+            (each.deadline_at.ToMilliseconds() / 1000, each.approval.approval_id, each.run_id)
             for each in pending.items
-            if each.approval.HasField("deadline_at")
+            if each.HasField("deadline_at")
         )
         for deadline, approval_id, run_id in items[:1]:
             seconds = deadline - time.time() + (operation.chances[3] - 0.5) * 2 * _AROUND_SECONDS

@@ -66,7 +66,7 @@ def read_flows(database: Any) -> Flows:
     flows = Flows()
     for run_id, step, *columns, total, completed, failed in database.execute(_STEPS):
         items = None if total is None else (total, completed or 0, failed or 0)
-        flows.steps[run_id, step] = StepRow(*columns, items)
+        flows.steps[run_id, step] = StepRow(*columns)._replace(items=items)
     for run_id, step, index, status, value in database.execute(_ITEMS):
         flows.items.setdefault((run_id, step), {})[index] = status, value
     for run_id, step, kind, text in database.execute(_EVENTS):
