@@ -147,13 +147,14 @@ def taken_slots(record: Record, state: State) -> Iterator[str]:
 
 
 def misslisted(record: Record, state: State) -> Iterator[str]:
+    own = flow_rules.own(state)
     for key_id, listed in state.told_listed.items():
-        there = {run_id for run_id, row in flow_rules.own(state).items() if row.key_id == key_id}
+        there = {run_id for run_id, row in own.items() if row.key_id == key_id}
         if len(listed) != len(there) or set(listed) != there:
             yield f"key {key_id} lists {len(listed)} runs and has {len(there)}: {there ^ set(listed)}"
     for call in record.acknowledged("list_runs"):
         for run_id in call.said.get("runs", []):
-            row = flow_rules.own(state).get(run_id)
+            row = own.get(run_id)
             if row is None or row.key_id != call.about["key"]:
                 yield f"{call} lists {run_id}"
 
