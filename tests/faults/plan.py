@@ -85,6 +85,9 @@ _LOCKS: Final[Mapping[str, int]] = {
 CONTENTIONS: Final = frozenset({*_LOCKS, "sqlite long reader"})
 """Faults after which no call fails: another session holds what statements need, or cancels them."""
 
+AMID_FLOWS: Final = frozenset({"kill worker amid flows", "kill service amid flows", "kill backend at a deadline"})
+"""Faults that wait for steps to be executed, which a backlog would keep from that."""
+
 FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
     S3: {
         "kill edge": 6,
@@ -218,14 +221,14 @@ def operations(seed: int) -> Iterator[Operation]:
 def faults(seed: int, store: str, extent: Extent) -> list[Fault]:
     """Faults in the order of their beginnings; each kind comes once before any comes again.
 
-    Contentions come once before the others, which excuse calls that fail long after them.
+    Contentions come once before the others, which excuse calls that fail long after them; then those amid flows.
     """
     chance = random.Random(f"faults {store} {seed}")
     weights = FAULTS[store]
     kinds = kinds_of(store, extent.pace)
     chance.shuffle(kinds)
     more = chance.choices(kinds, [weights[kind] for kind in kinds], k=extent.faults)
-    kinds.sort(key=lambda kind: kind not in CONTENTIONS)
+    kinds.sort(key=lambda kind: (kind not in CONTENTIONS, kind not in AMID_FLOWS))
     kinds = (kinds + more)[: extent.faults]
     first, last = round(0.04 * extent.operations), round(0.85 * extent.operations)
     moments = sorted(chance.randint(first, last) for _ in kinds)
