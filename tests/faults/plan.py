@@ -85,7 +85,7 @@ _LOCKS: Final[Mapping[str, int]] = {
 CONTENTIONS: Final = frozenset({*_LOCKS, "sqlite long reader"})
 """Faults after which no call fails: another session holds what statements need, or cancels them."""
 
-AMID_FLOWS: Final = frozenset({"kill worker amid flows", "kill service amid flows", "kill backend at a deadline"})
+AMID_FLOWS: Final = frozenset({"kill workers amid flows", "kill service amid flows", "kill backend at a deadline"})
 """Faults that wait for steps to be executed, which a backlog would keep from that."""
 
 FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
@@ -129,7 +129,7 @@ FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
         "fill pool": 4,
         "restart workers behind a backlog": 3,
         "kill workers behind a backlog": 3,
-        "kill worker amid flows": 5,
+        "kill workers amid flows": 5,
         "kill backend at a deadline": 4,
         "restart postgresql": 2,
         "graph cuts connections": 4,

@@ -14,7 +14,7 @@ import psycopg
 from tests.faults.cluster import Cluster, SupervisedPart
 from tests.faults.databases import reading
 from tests.faults.journal import Journal
-from tests.faults.load import ASKED_READS, BUSY, BUSY_SECONDS, Load
+from tests.faults.load import ASKED_READS, BUSY, BUSY_SECONDS, CALLS, EXPIRES, FANS_OUT, Load
 from tests.faults.plan import STEP_SLOTS, Fault, launch_timeout_seconds
 
 WORKERS: Final = 2
@@ -24,17 +24,14 @@ _WAVES: Final = 5
 # Runs that wait for an approval when a worker is killed, and how long they get to come so far.
 _ASKED: Final = 8
 _ASKED_SECONDS: Final = 20
-_FLOWS: Final = ("FansOut", "Calls")
 _FLOWS_EACH: Final = 3
-_AMID_SECONDS: Final = 15
+_AMID_SECONDS: Final = 20
 _LOOK_EVERY_SECONDS: Final = 0.05
-_AMID_FLOWS: Final = """
-SELECT 1 FROM runs c JOIN runs p ON p.run_id = c.parent_run_id
-WHERE c.status = 'running' AND p.status = 'running' AND EXISTS (
-    SELECT 1 FROM steps s JOIN runs r USING (run_id)
-    WHERE r.status = 'running' AND s.kind = 'agent' AND s.items_completed > 0 AND s.items_completed < s.items_total
-)
+_AMID_FAN_OUT: Final = """
+SELECT 1 FROM steps s JOIN runs r USING (run_id)
+WHERE r.status = 'running' AND s.kind = 'agent' AND s.items_completed > 0 AND s.items_completed < s.items_total
 """
+_AMID_CHILD: Final = "SELECT 1 FROM runs WHERE parent_run_id IS NOT NULL AND status = 'running'"
 _AT_DEADLINE: Final = "SELECT 1 FROM approvals WHERE state = 'pending' AND deadline_at <= {}"
 
 
@@ -53,8 +50,8 @@ class WorkerFaults:
             "fill pool": self._fill_pool,
             "restart workers behind a backlog": self._restart_all,
             "kill workers behind a backlog": self._kill_all,
-            "kill worker amid flows": lambda fault: self._kill_amid_flows("worker", fault),
-            "kill service amid flows": lambda fault: self._kill_amid_flows("service", fault),
+            "kill workers amid flows": self._kill_workers_amid_flows,
+            "kill service amid flows": self._kill_service_amid_flows,
             "kill backend at a deadline": self._kill_at_deadline,
         }
 
@@ -101,16 +98,31 @@ class WorkerFaults:
             time.sleep(0.5)
         end_parts([self._of(fault)], signal.SIGKILL, meanwhile=self._load.approve_all)
 
-    def _kill_amid_flows(self, part: str, fault: Fault) -> None:
-        """Kills a part in the middle of a fan-out, and of a child."""
-        for number, workflow in enumerate(_FLOWS):
-            self._load.start_runs(workflow, f"fault-{fault.number}-{number}", _FLOWS_EACH)
-        self._wait_for(lambda: _AMID_FLOWS)
-        end_parts([self._cluster.part(part, fault.target)], signal.SIGKILL)
+    def _kill_workers_amid_flows(self, fault: Fault) -> None:
+        """Kills one worker in the middle of a fan-out, and the other one in the middle of a child."""
+        self._begin_flows(fault)
+        self._wait_for(lambda: _AMID_FAN_OUT)
+        first, second = (self._cluster.part("worker", fault.target + number) for number in range(WORKERS))
+
+        def kill_second() -> None:
+            self._wait_for(lambda: _AMID_CHILD)
+            end_parts([second], signal.SIGKILL)
+
+        end_parts([first], signal.SIGKILL, meanwhile=kill_second)
+
+    def _kill_service_amid_flows(self, fault: Fault) -> None:
+        """Kills it in the middle of both."""
+        self._begin_flows(fault)
+        self._wait_for(lambda: f"SELECT 1 WHERE EXISTS ({_AMID_FAN_OUT}) AND EXISTS ({_AMID_CHILD})")
+        end_parts([self._cluster.part("service", fault.target)], signal.SIGKILL)
+
+    def _begin_flows(self, fault: Fault) -> None:
+        for workflow in (FANS_OUT, CALLS):
+            self._load.start_runs(workflow, f"fault-{fault.number}-{workflow}", _FLOWS_EACH)
 
     def _kill_at_deadline(self, fault: Fault) -> None:
         """Kills a backend just when an approval expires, and has people decide what is left."""
-        self._load.start_runs("Expires", f"fault-{fault.number}", _FLOWS_EACH)
+        self._load.start_runs(EXPIRES, f"fault-{fault.number}", _FLOWS_EACH)
         # Deadlines take effect within about a second.
         self._wait_for(lambda: _AT_DEADLINE.format(round((time.time() + fault.chance) * 1000)))
         end_parts([self._cluster.part("backend", fault.target)], signal.SIGKILL, meanwhile=self._load.approve_all)
