@@ -14,6 +14,8 @@ _ENDED_BADLY: Final = frozenset({"failed", "cancelled"})
 _TRIES: Final = 4
 _TRY_AGAIN_SECONDS: Final = 0.7
 _MEANT: Final = 120
+_ASKED_ONCE_MORE: Final = 0.3
+_ASKED_IN_VAIN: Final = 0.1
 _LOOKED_AT: Final = 8
 # Before or after a deadline.
 _AROUND_SECONDS: Final = 0.4
@@ -26,6 +28,7 @@ class FlowPeople:
     def __init__(self, calls: Calls, known: LoadRecord) -> None:
         self._calls = calls
         self._known = known
+        self._resumed: set[str] = set()
         self.operations: Mapping[str, Callable[[Operation], bool]] = {
             "resume": self._resume,
             "decide_at_deadline": self._decide_at_deadline,
@@ -34,19 +37,22 @@ class FlowPeople:
     def _resume(self, operation: Operation) -> bool:
         """Resumes a run that failed or was cancelled; who hears nothing asks again with the same key."""
         backend = int(operation.chances[5] * 2)
-        run = self._ended_badly(operation, backend)
+        again, name = operation.chances[2] < 0.2, f"operation-{operation.number}"
+        run = self._ended_badly(operation, backend, again=again)
         if run is None:
             return False
-        again, name = operation.chances[2] < 0.2, f"operation-{operation.number}"
         for number in range(_TRIES):
             new = self._calls.resume(run, name, again=again, backend=(backend + number) % 2)
             if new is not None:
+                self._resumed.add(run.run_id)
                 self._known.add_run(new.run_id, run.start, "queued")
+                if operation.chances[3] < _ASKED_ONCE_MORE:
+                    self._calls.resume(run, name, again=again, backend=(backend + number + 1) % 2)
                 return True
             time.sleep(_TRY_AGAIN_SECONDS)
         return False
 
-    def _ended_badly(self, operation: Operation, edge: int) -> Run | None:
+    def _ended_badly(self, operation: Operation, edge: int, *, again: bool) -> Run | None:
         def meant(run: Run) -> bool:
             return run.start.workflow in _RESUMED and not run.erased and not run.key.revoked
 
@@ -54,7 +60,12 @@ class FlowPeople:
             answer = self._calls.run(run, edge)
             if answer is not None and answer.status == 200:
                 run.status = answer.json()["status"]
-        ended = self._known.runs(lambda run: meant(run) and run.status in _ENDED_BADLY)
+        ended = [
+            run
+            for run in self._known.runs(lambda run: meant(run) and run.status in _ENDED_BADLY)
+            # Now and then one is chosen that another run has taken over from.
+            if again or run.run_id not in self._resumed or operation.chances[4] < _ASKED_IN_VAIN
+        ]
         return choose(ended, operation.chances[0], newest=_MEANT)
 
     def _decide_at_deadline(self, operation: Operation) -> bool:
