@@ -39,6 +39,7 @@ _EXPECTED: Final[Mapping[str, list[tuple[int, str | None]]]] = {
     "erase": [(202, None)],
     # It may have been decided, or its run cancelled, since it was listed.
     "decide": [(200, None), (400, "invalid_request")],
+    "resume": [(200, None), (400, "too_many_active_runs")],
     "list_pending": [(200, None)],
     "make_key": [(200, None)],
     "rotate_key": [(200, None)],
@@ -68,6 +69,7 @@ _OF_ERASED: Final = frozenset(
         ("read_content", 404, "output_not_found"),
         ("erase", 409, "already_purged"),
         ("decide", 400, "not_found"),
+        ("resume", 400, "already_purged"),
         # Erased while the page was made.
         ("see_run", 404, "page"),
         ("see_approval", 404, "page"),
@@ -103,11 +105,15 @@ def not_allowed(record: Record) -> Iterator[str]:
     """Answers that no caller may get, whatever the faults."""
     erasing = _first(record, "erase", "run")
     revoking = _first(record, "revoke_key", "key")
+    resuming = _first(record, "resume", "run")
     for call in record.calls:
         answer = call.status, call.code
         if for_the_moment(call) or answer in _EXPECTED[call.kind]:
             continue
         if (call.kind, *answer) in _OF_ERASED and _other(erasing.get(call.about.get("run", ""), []), call):
+            continue
+        # Another one has taken over from it.
+        if call.kind == "resume" and call.code == "invalid_request" and _other(resuming[call.about["run"]], call):
             continue
         if call.code == "workflow_not_ready" and _waits_for_packages(call):
             continue

@@ -179,6 +179,19 @@ class Calls:
         about = {"approval": approval_id, "run": run_id, "approve": approve}
         return self._administer("decide", backend, lambda admin: admin.runs.DecideApproval, request, about) is not None
 
+    def resume(self, run: Run, name: str, *, again: bool, backend: int) -> Any:
+        """Resumes a run under an idempotency key; returns the new one's summary, or None."""
+        request = runs_pb2.ResumeRunRequest(run_id=run.run_id, idempotency_key=name, again=again)
+        answer = self._administer(
+            "resume",
+            backend,
+            lambda admin: admin.runs.ResumeRun,
+            request,
+            {"run": run.run_id, "key": run.key.key_id, "name": name, "again": again},
+            lambda answer: {"run": answer.run.summary.run_id, "replayed": answer.replayed},
+        )
+        return None if answer is None else answer.run.summary
+
     def pending(self, backend: int) -> Any:
         """Approvals that wait, or None."""
         request = runs_pb2.ListPendingApprovalsRequest(page_size=1000)

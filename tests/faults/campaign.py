@@ -11,6 +11,7 @@ from tests.faults import plan
 from tests.faults.calls import Calls
 from tests.faults.cluster import Cluster, write_scene
 from tests.faults.fault_injector import FaultInjector
+from tests.faults.flow_people import FlowPeople
 from tests.faults.journal import Journal
 from tests.faults.load import Load
 from tests.faults.load_record import LoadRecord
@@ -58,7 +59,9 @@ def run_campaign(folder: Path, seed: int, store: str, extent: plan.Extent) -> Ou
         people = People(cluster, journal, calls, known)
         packages = Packages(calls, cluster.wheels)
         there = {name: weight for name, weight in plan.workflows(store).items() if name in cluster.flows}
-        load = Load(calls, known, there, cluster.hook, {**people.operations, **packages.operations})
+        people_with_flows = FlowPeople(calls, known)
+        others = {**people.operations, **packages.operations, **people_with_flows.operations}
+        load = Load(calls, known, there, cluster.hook, others)
         injector = FaultInjector(cluster, journal, load, plan.faults(seed, store, extent))
 
         def enough() -> bool:

@@ -21,7 +21,7 @@ def lost_decisions(record: Record, state: State) -> Iterator[str]:
         if call.kind == "decide_in_console" and decision.person != person:
             yield f"{call}: is {decision}"
     for approval_id, decision in state.approvals.items():
-        if decision.audited != (decision.state in {"approved", "rejected"}):
+        if decision.audited != (decision.state in {"approved", "rejected", "expired"}):
             yield f"approval {approval_id}: {decision}"
 
 

@@ -28,6 +28,12 @@ PUBLISHES: Final = "Publishes"
 BUSY: Final = "Busy"
 """The workflow whose step takes `BUSY_SECONDS`."""
 BUSY_SECONDS: Final = 6
+FANS_OUT: Final = "FansOut"
+"""The workflow with a step for each item of a list."""
+CALLS: Final = "Calls"
+"""The workflow that starts others as its steps."""
+EXPIRES: Final = "Expires"
+"""The workflow whose approval nobody decides for long."""
 _KEY_SECONDS: Final = 60
 _LOOKED_AT: Final = 5
 _LONGEST_CALL_SECONDS: Final = 40.0

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 MIX: Final[Mapping[str, int]] = {
-    "start": 20,
+    "start": 19,
     "start_again": 6,
     "start_twice_at_once": 4,
     "start_with_another_body": 2,
-    "read_run": 14,
-    "read_events": 16,
-    "read_outputs": 12,
+    "read_run": 12,
+    "read_events": 14,
+    "read_outputs": 11,
     "read_zip": 3,
     "wait_for_run": 4,
     "wait_for_events": 3,
@@ -25,6 +25,8 @@ MIX: Final[Mapping[str, int]] = {
     "list_runs": 3,
     "read_key": 2,
     "decide": 3,
+    "decide_at_deadline": 2,
+    "resume": 4,
     "cancel": 4,
     "erase": 3,
     "use_revoked_key": 1,
@@ -43,15 +45,20 @@ MIX: Final[Mapping[str, int]] = {
 
 # So few are slow that others find slots beside them.
 WORKFLOWS: Final[Mapping[str, int]] = {
-    "Quick": 42,
-    "Files": 18,
-    "Asked": 15,
-    "Redacts": 9,
-    "Publishes": 7,
-    "Reads": 5,
-    "AskedReads": 6,
-    "Imports": 8,
-    "Slow": 4,
+    "Quick": 24,
+    "Files": 12,
+    "Asked": 11,
+    "Redacts": 8,
+    "Publishes": 6,
+    "Reads": 4,
+    "AskedReads": 5,
+    "Imports": 6,
+    "Slow": 3,
+    "FansOut": 8,
+    "Calls": 8,
+    "Branches": 8,
+    "Expires": 6,
+    "Lapses": 5,
 }
 
 S3: Final = "s3"
@@ -78,6 +85,9 @@ _LOCKS: Final[Mapping[str, int]] = {
 CONTENTIONS: Final = frozenset({*_LOCKS, "sqlite long reader"})
 """Faults after which no call fails: another session holds what statements need, or cancels them."""
 
+AMID_FLOWS: Final = frozenset({"kill workers amid flows", "kill service amid flows", "kill backend at a deadline"})
+"""Faults that wait for steps to be executed, which a backlog would keep from that."""
+
 FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
     S3: {
         "kill edge": 6,
@@ -102,7 +112,7 @@ FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
         "graph cuts connections": 4,
     },
     FOLDER: {"disk full": 12, "kill backend": 4, "kill worker": 4, "restart postgresql": 3},
-    EMBEDDED: {"kill service": 5, "disk full": 5, "step clock of service": 4, "sqlite long reader": 3},
+    EMBEDDED: {"kill service amid flows": 5, "disk full": 5, "step clock of service": 4, "sqlite long reader": 3},
     EMBEDDED_S3: {
         "sqlite long reader": 3,
         "kill service": 5,
@@ -119,7 +129,8 @@ FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
         "fill pool": 4,
         "restart workers behind a backlog": 3,
         "kill workers behind a backlog": 3,
-        "kill backend": 3,
+        "kill workers amid flows": 5,
+        "kill backend at a deadline": 4,
         "restart postgresql": 2,
         "graph cuts connections": 4,
         "graph answers late": 4,
@@ -210,14 +221,14 @@ def operations(seed: int) -> Iterator[Operation]:
 def faults(seed: int, store: str, extent: Extent) -> list[Fault]:
     """Faults in the order of their beginnings; each kind comes once before any comes again.
 
-    Contentions come once before the others, which excuse calls that fail long after them.
+    Contentions come once before the others, which excuse calls that fail long after them; then those amid flows.
     """
     chance = random.Random(f"faults {store} {seed}")
     weights = FAULTS[store]
     kinds = kinds_of(store, extent.pace)
     chance.shuffle(kinds)
     more = chance.choices(kinds, [weights[kind] for kind in kinds], k=extent.faults)
-    kinds.sort(key=lambda kind: kind not in CONTENTIONS)
+    kinds.sort(key=lambda kind: (kind not in CONTENTIONS, kind not in AMID_FLOWS))
     kinds = (kinds + more)[: extent.faults]
     first, last = round(0.04 * extent.operations), round(0.85 * extent.operations)
     moments = sorted(chance.randint(first, last) for _ in kinds)

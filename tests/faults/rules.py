@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from tests.faults import answers, console_rules, content_rules, machine_rules, package_rules, waiting_rules
+from tests.faults import answers, console_rules, content_rules, flow_rules, machine_rules, package_rules, waiting_rules
 from tests.faults.journal import Call, Record
 from tests.faults.state import TERMINAL, RunRow, State
 
@@ -44,12 +44,14 @@ def doubled_starts(record: Record, state: State) -> Iterator[str]:
             yield f"{name} was new more than once: {[str(call) for call in calls]}"
         if state.records.get(name) != calls[0].said.get("run"):
             yield f"{name} is bound to {state.records.get(name)}, not to {calls[0].said.get('run')}"
-    counted = Counter((row.key_id, row.client_reference) for row in state.runs.values())
+    # Children and resumed runs have the reference of the run that they are for.
+    counted = Counter((row.key_id, row.client_reference) for row in flow_rules.starts(state).values())
     for (key_id, reference), count in counted.items():
         if count > 1:
             yield f"{count} runs of {reference} and key {key_id}"
     bound = {run_id for run_id in state.records.values() if run_id is not None}
-    for run_id in {run_id for run_id, row in state.runs.items() if row.key_id != console_rules.NO_KEY} - bound:
+    with_keys = {run_id for run_id, row in flow_rules.own(state).items() if row.key_id != console_rules.NO_KEY}
+    for run_id in with_keys - bound:
         yield f"run {run_id} without an idempotency record"
 
 
@@ -135,7 +137,7 @@ def undecided(record: Record, state: State) -> Iterator[str]:
 
 def taken_slots(record: Record, state: State) -> Iterator[str]:
     """At rest no key has a run in flight, and each has used a unit of its quota for each of its runs."""
-    runs = Counter(row.key_id for row in state.runs.values() if row.key_id != console_rules.NO_KEY)
+    runs = Counter(row.key_id for row in flow_rules.own(state).values() if row.key_id != console_rules.NO_KEY)
     for key_id in runs.keys() | state.quota.keys():
         if runs[key_id] != state.quota.get(key_id, 0):
             yield f"key {key_id} has {runs[key_id]} runs and used {state.quota.get(key_id, 0)} units"
@@ -145,13 +147,15 @@ def taken_slots(record: Record, state: State) -> Iterator[str]:
 
 
 def misslisted(record: Record, state: State) -> Iterator[str]:
+    own = flow_rules.own(state)
     for key_id, listed in state.told_listed.items():
-        there = {run_id for run_id, row in state.runs.items() if row.key_id == key_id}
+        there = {run_id for run_id, row in own.items() if row.key_id == key_id}
         if len(listed) != len(there) or set(listed) != there:
             yield f"key {key_id} lists {len(listed)} runs and has {len(there)}: {there ^ set(listed)}"
     for call in record.acknowledged("list_runs"):
         for run_id in call.said.get("runs", []):
-            if run_id not in state.runs or state.runs[run_id].key_id != call.about["key"]:
+            row = own.get(run_id)
+            if row is None or row.key_id != call.about["key"]:
                 yield f"{call} lists {run_id}"
 
 
@@ -240,14 +244,16 @@ def spoiled_outputs(record: Record, state: State) -> Iterator[str]:
 def untold(record: Record, state: State) -> Iterator[str]:
     """Of every change that a webhook tells of, one message must have arrived, in the order of the changes."""
     told: dict[str, list[str]] = defaultdict(list)
+    expired = Counter(run_id for _, run_id in state.expired)
     # Each message counts where it was first accepted.
     for _, run_id, event in dict.fromkeys(state.accepted):
         told[run_id].append(event)
     for run_id, row in _hooked_runs(state):
         changes = ["run.waiting_for_approval"] * row.parked
+        changes += ["approval.expired"] * expired[run_id]
         changes += ["run.ended"] if row.status in TERMINAL else []
         changes += ["run.erased"] if row.purged_at is not None else []
-        if told[run_id] != changes:
+        if told[run_id] != (changes if row.parent_run_id is None else []):
             yield f"run {run_id} changed by {changes}, and messages told of {told[run_id]}: {row}"
 
 
@@ -266,6 +272,14 @@ def _calls(*kinds: str) -> Callable[[Record, State], int]:
 
 def _sent(*kinds: str) -> Callable[[Record, State], int]:
     return lambda record, _: sum(1 for _ in record.of(*kinds))
+
+
+def _children(_: Record, state: State) -> int:
+    return sum(row.parent_run_id is not None for row in state.runs.values())
+
+
+def _resumed(_: Record, state: State) -> int:
+    return sum(row.resumed_from is not None for row in state.runs.values())
 
 
 def _judged(judge: Callable[[Record], Iterator[str]]) -> Callable[[Record, State], Iterator[str]]:
@@ -340,6 +354,24 @@ RULES: Final = (
         machine_rules.failed_launches,
     ),
     Rule("every change reached its webhook, in order", _changes_of_hooked_runs, untold),
+    Rule("every child is of one step, and ends with its parent", _children, flow_rules.stray_children),
+    Rule("no child is among the runs of its key", _children, flow_rules.listed_children),
+    Rule(
+        "every item has one value, and is counted once",
+        lambda _, state: len(state.flows.items_ended),
+        flow_rules.miscounted_items,
+    ),
+    Rule(
+        "every last step ran, once",
+        lambda _, state: len(flow_rules.with_last_steps(state)),
+        flow_rules.missed_last_steps,
+    ),
+    Rule(
+        "of a decision and a deadline one holds", lambda _, state: len(state.expired), flow_rules.doubly_ended_approvals
+    ),
+    Rule("every resumed run is linked both ways", _resumed, flow_rules.broken_links),
+    Rule("every resume is of one run", _calls("resume"), flow_rules.doubled_resumes),
+    Rule("every reused value is that of the ended run", _resumed, flow_rules.changed_values),
 )
 
 

@@ -84,14 +84,16 @@ def _serves(calls: Calls, known: LoadRecord, edge: int) -> bool:
 def _cancel_all(cluster: Cluster, calls: Calls, known: LoadRecord) -> int:
     """Cancels unfinished runs; returns how many there were."""
     with reading(cluster.database) as database:
-        going = {row[0] for row in database.execute(_IN_FLIGHT.replace("count(*)", "run_id"))}
+        found = database.execute(_IN_FLIGHT.replace("count(*)", "run_id, parent_run_id")).fetchall()
+    # Children end with their parents.
+    going = {run_id for run_id, parent in found if parent is None}
     callers = known.runs(lambda run: run.run_id in going and not run.key.revoked)
     for number, run in enumerate(callers):
         calls.cancel(run, number % 2)
     # Those of revoked keys, of people, and of starts never acknowledged.
     for number, run_id in enumerate(going - {run.run_id for run in callers}):
         calls.cancel_as_administrator(run_id, number % 2)
-    return len(going)
+    return len(found)
 
 
 def _is_settled(calls: Calls) -> bool:

@@ -16,6 +16,7 @@ from botocore.config import Config
 
 from backend.resources.environments.build import find
 from tests.faults.databases import reading
+from tests.faults.flow_state import Flows, read_flows
 from tests.faults.journal import digest
 from tests.faults.planted import GIVEN_TEXT, holds_planted
 from tests.support.browsing import Browser
@@ -43,6 +44,13 @@ class RunRow(NamedTuple):
     """How often it was left waiting for an approval."""
     error_code: str | None = None
     finished_at: int | None = None
+    started_at: int | None = None
+    resumed_from: str | None = None
+    resumed_by: str | None = None
+    parent_run_id: str | None = None
+    parent_step: str | None = None
+    parent_item: int | None = None
+    result: str | None = None
 
 
 class OutputRow(NamedTuple):
@@ -54,11 +62,15 @@ class OutputRow(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Where an approval stands, who decided it, and how many decisions of it the audit trail has."""
+    """Where an approval stands, who decided it, and how many ends of it the audit trail has."""
 
     state: str
     person: str | None
     audited: int
+    run_id: str = ""
+    step: str = ""
+    decided_at: int | None = None
+    deadline_at: int | None = None
 
 
 class BuildFolder(NamedTuple):
@@ -95,6 +107,9 @@ class State:
     records: dict[tuple[str, str], str | None] = field(default_factory=dict)
     segments: dict[str, SegmentRow] = field(default_factory=dict)
     approvals: dict[str, Decision] = field(default_factory=dict)
+    expired: list[tuple[str, str]] = field(default_factory=list)
+    """The approval and the run of each deadline that passed, as the audit trail has them."""
+    flows: Flows = field(default_factory=Flows)
     outputs: dict[str, OutputRow] = field(default_factory=dict)
     quota: dict[str, int] = field(default_factory=dict)
     revoked: set[str] = field(default_factory=set)
@@ -146,13 +161,15 @@ WITH ordered AS (
 SELECT r.run_id, r.key_id, r.client_reference, r.status, r.data_purged_at,
     (SELECT {content}),
     (SELECT count(*) FROM steps s WHERE s.run_id = r.run_id)
+        + (SELECT count(*) FROM step_items i WHERE i.run_id = r.run_id)
         + (SELECT count(*) FROM approvals a WHERE a.run_id = r.run_id)
         + (SELECT count(*) FROM outputs o WHERE o.run_id = r.run_id)
         + (SELECT count(*) FROM events e JOIN segments g USING (segment_id) WHERE g.run_id = r.run_id),
     (SELECT count(*) FROM segments g WHERE g.run_id = r.run_id AND g.state <> 'ended'),
     (SELECT count(*) FROM approvals a WHERE a.run_id = r.run_id AND a.state = 'pending'),
     (SELECT count(*) FROM parks p WHERE p.run_id = r.run_id),
-    r.error_code, r.finished_at
+    r.error_code, r.finished_at, r.started_at, r.resumed_from, r.resumed_by, r.parent_run_id, r.parent_step,
+    r.parent_item, r.result
 FROM runs r
 """
 _CONTENT: Final = (
@@ -167,9 +184,11 @@ _CONTENT: Final = (
 )
 _APPROVALS: Final = """
 SELECT approval_id, state, decided_by,
-    (SELECT count(*) FROM audit_records r WHERE r.target = a.approval_id AND r.action LIKE 'approval.%')
+    (SELECT count(*) FROM audit_records r WHERE r.target = a.approval_id AND r.action LIKE 'approval.%'),
+    run_id, step, decided_at, deadline_at
 FROM approvals a
 """
+_EXPIRED: Final = "SELECT target, details FROM audit_records WHERE action = 'approval.expired'"
 _IN_FOLDER: Final = re.compile(r"\b(runs|uploads)/.*")
 _SEGMENTS: Final = """
 SELECT g.segment_id, g.run_id, g.last_seq, count(e.seq), min(e.seq), max(e.seq)
@@ -197,6 +216,8 @@ def look(scene: Mapping[str, Any]) -> State:
         records = database.execute("SELECT key_id, idempotency_key, run_id FROM idempotency_records")
         state.records = {(key, name): run for key, name, run in records}
         state.approvals = {row[0]: Decision(*row[1:]) for row in database.execute(_APPROVALS)}
+        state.expired = [(target, json.loads(details)["run_id"]) for target, details in database.execute(_EXPIRED)]
+        state.flows = read_flows(database)
         state.uploads = dict(database.execute("SELECT upload_id, run_id FROM uploads").fetchall())
         of_people = "SELECT run_id, result FROM runs WHERE key_id = '' AND status = 'completed'"
         results = database.execute(f"{of_people} AND data_purged_at IS NULL").fetchall()

@@ -1,7 +1,6 @@
 """The auditor finds inconsistencies: a consistent journal and state, with one change in either."""
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from tests.faults import answers, machine_rules, rules
 from tests.faults.auditor import report
 from tests.faults.cluster import STORED_INPUTS
 from tests.faults.console_rules import NO_KEY
+from tests.faults.flow_histories import WRONG_FLOWS, Change, add_flows
 from tests.faults.journal import FaultWindow, Journal, Record, read
 from tests.faults.releases import ENVIRONMENT, PARTS
 from tests.faults.state import BuildFolder, Decision, OutputRow, RunRow, SegmentRow, State, StoredObject
@@ -44,9 +44,6 @@ CONTENTION_WAS = 100.0
 def at(seconds: float) -> int:
     """A time of the database by the journal's clock, as the state has them."""
     return round(seconds * 1000)
-
-
-Change = Callable[[dict[str, dict[str, Any]], State], None]
 
 
 def noted(journal: Journal, calls: dict[str, dict[str, Any]]) -> None:
@@ -175,6 +172,7 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
         state.shown_runs[run_id] = {**shown, "warnings": [], "result": result}
     state.runs[ATTACHED] = RunRow(NO_KEY, "console-1", "completed", None, 3, 9, 0, 0, 0)
     state.objects[f"uploads/{UPLOAD}/1/0-3"] = StoredObject(3, "abc")
+    add_flows(calls, state)
     return calls, state
 
 
@@ -339,6 +337,7 @@ WRONG: list[tuple[str, Change]] = [
     ("every change reached its webhook, in order", lambda _, state: state.accepted.reverse()),
     ("every change reached its webhook, in order", lambda _, state: state.accepted.append(("msg_5", RUN, "run.ended"))),
     ("every change reached its webhook, in order", set_run(parked=2)),
+    *WRONG_FLOWS,
 ]
 
 

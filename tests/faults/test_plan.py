@@ -45,6 +45,14 @@ def test_contentions_come_before_faults_that_excuse_calls_long_after_them() -> N
     assert set(kinds[: len(contentions)]) == contentions
 
 
+def test_faults_amid_flows_come_before_those_with_a_backlog() -> None:
+    kinds = [fault.kind for fault in plan.faults(3, plan.MACHINES, EXTENT)]
+    flows = plan.AMID_FLOWS & plan.FAULTS[plan.MACHINES].keys()
+    before = min(number for number, kind in enumerate(kinds) if "backlog" in kind or kind == "fill pool")
+    assert len(flows) == 2
+    assert flows <= set(kinds[:before])
+
+
 def test_some_locks_are_held_for_longer_than_a_statement_waits_for_one() -> None:
     seconds = [fault.seconds for fault in plan.faults(5, plan.MACHINES, EXTENT) if fault.kind.endswith("locks")]
     assert 0.5 <= min(seconds) < 8 < max(seconds) <= 9

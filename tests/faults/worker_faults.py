@@ -2,15 +2,19 @@
 
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import psycopg
+
 from tests.faults.cluster import Cluster, SupervisedPart
+from tests.faults.databases import reading
 from tests.faults.journal import Journal
-from tests.faults.load import ASKED_READS, BUSY, BUSY_SECONDS, Load
+from tests.faults.load import ASKED_READS, BUSY, BUSY_SECONDS, CALLS, EXPIRES, FANS_OUT, Load
 from tests.faults.plan import STEP_SLOTS, Fault, launch_timeout_seconds
 
 WORKERS: Final = 2
@@ -20,6 +24,15 @@ _WAVES: Final = 5
 # Runs that wait for an approval when a worker is killed, and how long they get to come so far.
 _ASKED: Final = 8
 _ASKED_SECONDS: Final = 20
+_FLOWS_EACH: Final = 3
+_AMID_SECONDS: Final = 20
+_LOOK_EVERY_SECONDS: Final = 0.05
+_AMID_FAN_OUT: Final = """
+SELECT 1 FROM steps s JOIN runs r USING (run_id)
+WHERE r.status = 'running' AND s.kind = 'agent' AND s.items_completed > 0 AND s.items_completed < s.items_total
+"""
+_AMID_CHILD: Final = "SELECT 1 FROM runs WHERE parent_run_id IS NOT NULL AND status = 'running'"
+_AT_DEADLINE: Final = "SELECT 1 FROM approvals WHERE state = 'pending' AND deadline_at <= {}"
 
 
 class WorkerFaults:
@@ -37,6 +50,9 @@ class WorkerFaults:
             "fill pool": self._fill_pool,
             "restart workers behind a backlog": self._restart_all,
             "kill workers behind a backlog": self._kill_all,
+            "kill workers amid flows": self._kill_workers_amid_flows,
+            "kill service amid flows": self._kill_service_amid_flows,
+            "kill backend at a deadline": self._kill_at_deadline,
         }
 
     def _stop(self, fault: Fault) -> None:
@@ -81,6 +97,44 @@ class WorkerFaults:
         while self._load.waiting() < _ASKED and time.monotonic() < end:
             time.sleep(0.5)
         end_parts([self._of(fault)], signal.SIGKILL, meanwhile=self._load.approve_all)
+
+    def _kill_workers_amid_flows(self, fault: Fault) -> None:
+        """Kills one worker in the middle of a fan-out, and the other one in the middle of a child."""
+        self._begin_flows(fault)
+        self._wait_for(lambda: _AMID_FAN_OUT)
+        first, second = (self._cluster.part("worker", fault.target + number) for number in range(WORKERS))
+
+        def kill_second() -> None:
+            self._wait_for(lambda: _AMID_CHILD)
+            end_parts([second], signal.SIGKILL)
+
+        end_parts([first], signal.SIGKILL, meanwhile=kill_second)
+
+    def _kill_service_amid_flows(self, fault: Fault) -> None:
+        """Kills it in the middle of both."""
+        self._begin_flows(fault)
+        self._wait_for(lambda: f"SELECT 1 WHERE EXISTS ({_AMID_FAN_OUT}) AND EXISTS ({_AMID_CHILD})")
+        end_parts([self._cluster.part("service", fault.target)], signal.SIGKILL)
+
+    def _begin_flows(self, fault: Fault) -> None:
+        for workflow in (FANS_OUT, CALLS):
+            self._load.start_runs(workflow, f"fault-{fault.number}-{workflow}", _FLOWS_EACH)
+
+    def _kill_at_deadline(self, fault: Fault) -> None:
+        """Kills a backend just when an approval expires, and has people decide what is left."""
+        self._load.start_runs(EXPIRES, f"fault-{fault.number}", _FLOWS_EACH)
+        # Deadlines take effect within about a second.
+        self._wait_for(lambda: _AT_DEADLINE.format(round((time.time() + fault.chance) * 1000)))
+        end_parts([self._cluster.part("backend", fault.target)], signal.SIGKILL, meanwhile=self._load.approve_all)
+
+    def _wait_for(self, query: Callable[[], str]) -> None:
+        """Waits until a query gives a row, for a bounded time: another fault may keep it from that."""
+        end = time.monotonic() + _AMID_SECONDS
+        while time.monotonic() < end:
+            with suppress(psycopg.Error, sqlite3.Error), reading(self._cluster.database) as database:
+                if database.execute(query()).fetchone() is not None:
+                    return
+            time.sleep(_LOOK_EVERY_SECONDS)
 
     def _fill_pool(self, fault: Fault) -> None:
         """Takes every slot for longer than the time-out for launches."""

@@ -41,7 +41,10 @@ SCANNED_WHOLE = frozenset(
 # Their statements depend on the filters; tests beside `unit/backend/services/runs/test_list_sql.py` read their plans.
 MADE_WHEN_CALLED = {"backend.services.runs.list_sql", "backend.services.runs.search_sql"}
 # Changes of a run's own parts.
-UNTYPED = {f"backend.services.runs.lifecycle_sql.{name}" for name in ("_END_SEGMENTS", "_CANCEL_STEPS")}
+UNTYPED = {
+    f"backend.services.runs.lifecycle_sql.{name}"
+    for name in ("_END_SEGMENTS", "_CANCEL_STEPS", "_CANCEL_WAITING_STEPS")
+}
 OF_ONE_DATABASE = {"backend.services.runs.start.optimistic_start_sql"}
 
 
