@@ -39,7 +39,7 @@ def network_of(text: str) -> str:
     return str(ip_network((int(address), 64), strict=False)) if isinstance(address, IPv6Address) else str(address)
 
 
-def viewer_header(client_address: str) -> str | None:
+def client_address_header(client_address: str) -> str | None:
     """Returns the header that the setting `client_address` names; None for `peer` and `load_balancer`.
 
     Raises:

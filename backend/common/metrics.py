@@ -75,7 +75,7 @@ LEASE_RENEWALS: Final = Counter(
     "lease_renewals_total", "Renewals of this process's lease.", ("outcome",), known=[("renewed",), ("failed",)]
 )
 LEASES_LOST: Final = Counter("leases_lost_total", "Leases lost, with all steps that ran under them.")
-SWEEPER_CLOSED: Final = Counter(
+RUNS_REAPED: Final = Counter(
     "sweeper_runs_closed_total",
     "Runs that the sweeper closed.",
     ("reason",),

@@ -103,8 +103,8 @@ class Tx:
         "_dialect",
         "announced",
         "changed_runs",
-        "leaves_no_trace",
-        "uncounted",
+        "keeps_caches_valid",
+        "purges_deleted_content",
     )
 
     def __init__(self, connection: DriverConnection, dialect: Dialect) -> None:
@@ -114,9 +114,9 @@ class Tx:
         self.announced: set[str] = set()
         """Names that listeners in all processes get once this transaction is durable."""
         # Set by work whose deleted content must not stay readable in the database's files.
-        self.leaves_no_trace = False
+        self.purges_deleted_content = False
         # Set by work that changes no data of cached answers; its commit gets no number in `CommitMarks`.
-        self.uncounted = False
+        self.keeps_caches_valid = False
         self.changed_runs: set[tuple[str, str]] = set()
         """Runs, by id and key, that this transaction changes alone; empty if it may change anything."""
 
@@ -270,7 +270,7 @@ class Database(Protocol):
 
     @property
     def commit_marks(self) -> CommitMarks | None:
-        """Marks of all commits except those of `uncounted` transactions; None if other processes commit as well."""
+        """Marks of commits but those of `keeps_caches_valid` transactions; None if other processes commit as well."""
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on this thread's connection, each statement by itself."""
@@ -306,7 +306,7 @@ class Database(Protocol):
     def write_grouped(
         self, work: GroupWork[Item, T], item: Item, *, lock_key: str | None = None, claim: str | None = None
     ) -> Future[T]:
-        """Writes as `write_soon` does; `work` may get the items of other changes of equal work as well."""
+        """Writes as `write_soon` does; `work` may get the items of other changes with an equal `work` as well."""
 
     def listen(self, listener: Listener, name: str | None = None) -> None:
         """Calls the listener with the names that changes announce from now on, in this process and in others.

@@ -206,30 +206,30 @@ class _TracedTx(Tx):
         return self._tx.connection
 
     @property
-    def announced(self) -> set[str]:  # type: ignore[override]  # the other's
+    def announced(self) -> set[str]:  # type: ignore[override]  # delegates to the wrapped Tx
         """See `Tx`."""
         return self._tx.announced
 
     @property
-    def leaves_no_trace(self) -> bool:
+    def purges_deleted_content(self) -> bool:
         """See `Tx`."""
-        return self._tx.leaves_no_trace
+        return self._tx.purges_deleted_content
 
-    @leaves_no_trace.setter
-    def leaves_no_trace(self, value: bool) -> None:
-        self._tx.leaves_no_trace = value
+    @purges_deleted_content.setter
+    def purges_deleted_content(self, value: bool) -> None:
+        self._tx.purges_deleted_content = value
 
     @property
-    def uncounted(self) -> bool:
+    def keeps_caches_valid(self) -> bool:
         """See `Tx`."""
-        return self._tx.uncounted
+        return self._tx.keeps_caches_valid
 
-    @uncounted.setter
-    def uncounted(self, value: bool) -> None:
-        self._tx.uncounted = value
+    @keeps_caches_valid.setter
+    def keeps_caches_valid(self, value: bool) -> None:
+        self._tx.keeps_caches_valid = value
 
     @property
-    def changed_runs(self) -> set[tuple[str, str]]:  # type: ignore[override]  # the other's
+    def changed_runs(self) -> set[tuple[str, str]]:  # type: ignore[override]  # delegates to the wrapped Tx
         """See `Tx`."""
         return self._tx.changed_runs
 

@@ -12,7 +12,7 @@ from typing import Final
 from aiohttp import web
 
 from console.settings import ConsoleSettings
-from contract.addresses import plain_address, viewer_header
+from contract.addresses import client_address_header, plain_address
 
 _HOST: Final = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]]+?)\.?)(?::[0-9]{1,5})?")
 _REFUSED: Final = (
@@ -63,7 +63,7 @@ def check_host(request: web.Request, settings: ConsoleSettings) -> None:
 
 def source_of(request: web.Request, client_address: str) -> str:
     """Returns the browser's address by the setting `client_address`; empty where it is unknown."""
-    name = viewer_header(client_address)
+    name = client_address_header(client_address)
     if name is not None:
         values = request.headers.getall(name, [])
         return plain_address(values[0].strip()) if len(values) == 1 else ""

@@ -114,7 +114,7 @@ def _promoted(step: str, data: _Data) -> str:
 
 def _swept(step: str, data: _Data) -> str:
     found, files = _many(data["values"], "value"), _many(data["files"], "file")
-    return f"The sweep of {_what(step, data)} for personal data found {found}, in {files} and the values beside them."
+    return f"The sweep of {_what(step, data)} for personal data found {found} in {files} and in data beside them."
 
 
 def _what(step: str, data: _Data) -> str:

@@ -11,7 +11,7 @@ from backend.common.deployment_terms import HTTP_ADDRESS
 from backend.common.log_events import CALL, RUN, STEP
 from backend.common.secrets import NAME as SECRET_NAME
 from backend.settings import ModelProvider
-from contract.addresses import viewer_header
+from contract.addresses import client_address_header
 from telemetry.log_events import PROCESS
 from telemetry.logs import LogLevels, parse_levels
 from telemetry.requests import CONSOLE_REQUEST, REQUEST
@@ -21,7 +21,7 @@ _LOGGERS: Final = [each.logger for each in (REQUEST, CONSOLE_REQUEST, CALL, RUN,
 
 def client_address(value: str) -> str:
     """Reads the method by which the caller's address is determined (contract 8.9)."""
-    viewer_header(value)
+    client_address_header(value)
     return value
 
 

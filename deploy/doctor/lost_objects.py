@@ -14,7 +14,7 @@ from backend.storage.objects.folder import sizes_below
 from deploy.config.secret_references import resolve_database_url
 from deploy.config.settings import Objects
 from deploy.doctor.examination import Examined, Finding, failed, ok
-from deploy.doctor.sqlite_file import open_beside_user
+from deploy.doctor.sqlite_file import open_read_only
 
 _SECONDS: Final = 5
 
@@ -63,7 +63,7 @@ def output_rows(examined: Examined, statement: str, values: Sequence[Any] = ()) 
     if examined.settings.backend.database is None:
         file = examined.data / DATABASE_FILE
         if file.exists():
-            with closing(open_beside_user(file)) as connection:
+            with closing(open_read_only(file)) as connection:
                 yield from connection.execute(statement, values)
         return
     import psycopg

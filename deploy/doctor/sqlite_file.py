@@ -30,14 +30,14 @@ def check_sqlite(examined: Examined) -> Iterator[Finding]:
         yield not_applicable("database", f"{file} is empty; the first start makes its tables.")
         return
     try:
-        with closing(open_beside_user(file)) as connection:
+        with closing(open_read_only(file)) as connection:
             yield from _findings(connection, file)
     except sqlite3.Error as error:
         yield failed("database", f"{file} cannot be read: {error}.", _RESTORE)
 
 
-def open_beside_user(file: Path) -> sqlite3.Connection:
-    """Opens the database for reading alone, whether or not a service uses it."""
+def open_read_only(file: Path) -> sqlite3.Connection:
+    """Opens the database file read-only, also while the service uses it."""
     # A file without a log is not in use, so it is opened without making even the log's index.
     return open_to_read(file, seconds=_LOCK_SECONDS, immutable=not file.with_name(f"{file.name}-wal").exists())
 

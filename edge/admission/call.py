@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from contract.addresses import viewer_header
+from contract.addresses import client_address_header
 from contract.ids import RUN_ID
 from contract.routes import RouteMatch, RouteTable
 from edge.admission.keyring import Key, Keyring
@@ -93,7 +93,7 @@ def address_reader(setting: str) -> AddressReader:
     Raises:
         ValueError: the setting is none of `peer`, `load_balancer` and `header:<Name>`.
     """
-    name = viewer_header(setting)
+    name = client_address_header(setting)
     if name is not None:
         return lambda request: _only(request.header_values(name))
     return _peer if setting == "peer" else _load_balancer

@@ -27,7 +27,7 @@ def bound_body(call: Call) -> Awaitable[None] | None:
     if request.bodiless:
         return None
     request.check_framing()
-    request.invite_body()
+    request.send_continue()
     return _read_body(call) if request.chunked else None
 
 
@@ -126,7 +126,7 @@ class Check(NamedTuple):
     Attributes:
         name: Name of the check in the dry run of a call.
         order: Number in the contract; from 1 on only calls that need a key are checked.
-        passes: Returns if the check passes and raises otherwise; an awaitable that it returns is awaited.
+        run: Returns if the check passes and raises otherwise; an awaitable that it returns is awaited.
         refusals: Error codes that the check refuses with.
     """
 

@@ -221,7 +221,7 @@ class HttpRequest:
         if any(coding.strip().lower() not in {"", "identity"} for coding in codings):
             raise Refusal("invalid_request", details=[{"name": "body", "reason": "must not have a Content-Encoding"}])
 
-    def invite_body(self) -> None:
+    def send_continue(self) -> None:
         """Sends `100 Continue` to a caller that expects it before sending the body."""
         if not self.body_pending or self.before_http_1_1 or self.connection.lost:
             return

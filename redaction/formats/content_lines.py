@@ -42,7 +42,7 @@ _LEGAL_IN_TEXT: Final = re.compile(r"[^\x00-\x08\x0b\x0c\x0e-\x1f]*")
 
 
 def find_content_lines(text: str) -> Iterator[Labelled]:
-    """Yields the values of some lines; base 64 that holds no text is yielded as unreadable."""
+    """Yields the value of each `NAME:value` line, with its label; base 64 without text is yielded as unreadable."""
     place = 0
     while (line := _LINE.search(text, place)) is not None:
         place = line.end()

@@ -53,7 +53,7 @@ http {{
             proxy_pass http://delivered;
             proxy_set_header Connection "";
             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-            proxy_set_header {viewer_header} $viewer;
+            proxy_set_header {client_address_header} $viewer;
         }}
     }}
 }}
@@ -81,7 +81,7 @@ class Nginx:
                 delivered=delivered[1],
                 balancer=ports[0],
                 front_door=ports[1],
-                viewer_header=VIEWER_HEADER,
+                client_address_header=VIEWER_HEADER,
             )
         )
         self._process = subprocess.Popen(

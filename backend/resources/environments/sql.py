@@ -1,4 +1,4 @@
-"""SQL of locks, and of their builds on each machine."""
+"""SQL of package lock files, and of the environments built from them on each machine."""
 
 import json
 from collections.abc import Collection

@@ -11,9 +11,9 @@ from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.runtime.agents.base import EventData, OnProgress
 from backend.settings import StepDataLimits
 
-MAX_DROPPED_BYTES: Final = 256
-MAX_DROPPED_FRAMES: Final = 100
-"""Most reports of dropped events from one attempt; the runner doubles the number each time."""
+MAX_DROPPED_REPORT_BYTES: Final = 256
+MAX_DROPPED_REPORTS: Final = 100
+"""Most reports of dropped events from one attempt: the runner reports each time the number has doubled."""
 
 
 def pause_clock(on_progress: OnProgress, clock: asyncio.Timeout) -> Callable[[str, EventData], Awaitable[None]]:
@@ -58,7 +58,9 @@ def record_dropped(budget: EventBudget, payload: bytes) -> None:
     except (ValueError, RecursionError) as error:
         raise HostileFrameError(f"a number of dropped events is not JSON: {error}") from error
     if not isinstance(counts, dict) or counts.keys() != {"final", *budget.dropped}:
-        raise HostileFrameError("a number of dropped events is counted by limit")
+        raise HostileFrameError(
+            f"dropped events are counted under exactly these names: final, {', '.join(budget.dropped)}"
+        )
     budget.counted_to_the_end = counts.pop("final") is True
     for limit, count in counts.items():
         if type(count) is not int or not budget.dropped[limit] <= count < 2**53:

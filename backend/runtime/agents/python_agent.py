@@ -41,7 +41,7 @@ from backend.runtime.agents.base import (
     ValueReader,
     require_levels,
 )
-from backend.runtime.agents.progress import MAX_DROPPED_BYTES, MAX_DROPPED_FRAMES, pause_clock, record_dropped
+from backend.runtime.agents.progress import MAX_DROPPED_REPORT_BYTES, MAX_DROPPED_REPORTS, pause_clock, record_dropped
 from backend.settings import StepDataLimits
 
 P = ParamSpec("P")
@@ -188,7 +188,7 @@ def _while_running(limits: StepDataLimits) -> Mapping[int, int]:
     """Returns the kinds of frame that a step may send before its first file, with the most bytes of each."""
     return {
         PROGRESS: limits.event_bytes,
-        DROPPED: MAX_DROPPED_BYTES,
+        DROPPED: MAX_DROPPED_REPORT_BYTES,
         FILE: 8 * 1024,
         SKIPPED: 1024,
         RESULT: limits.result_bytes,
@@ -223,7 +223,7 @@ async def _converse(
             skipped = _skipped(payload)
         elif kind == DROPPED:
             dropped_frames += 1
-            if dropped_frames > MAX_DROPPED_FRAMES:
+            if dropped_frames > MAX_DROPPED_REPORTS:
                 raise HostileFrameError("the runner says less often how many events it dropped")
             record_dropped(request.events, payload)
         else:

@@ -73,5 +73,5 @@ class Segment:
 
     def _write_requeue(self, tx: Tx) -> None:
         # Nobody sees who has a segment that has not begun.
-        tx.uncounted = True
+        tx.keeps_caches_valid = True
         requeue_segment(tx, self._segment_id)

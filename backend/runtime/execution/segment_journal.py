@@ -10,7 +10,7 @@ from backend.runtime.final_sweep.sql import is_swept, request_removal_of_unnamed
 from backend.runtime.outcomes import ORPHANED, RunOutcome, reason_to_stop
 from backend.runtime.promotion import discard
 from backend.services.outputs.sql import NewOutput, StepFile, add_outputs
-from backend.services.runs.erase_sql import order_again
+from backend.services.runs.erase_sql import request_removal_again
 from backend.services.runs.lifecycle import RunResult, SegmentLease, complete_run
 from backend.storage.database import OutcomeUnknownError, Tx
 
@@ -119,7 +119,7 @@ class SegmentJournal:
         at = self._context.clock()
 
         def order(tx: Tx) -> None:
-            order_again(tx, self._run_id, at)
+            request_removal_again(tx, self._run_id, at)
             if self._redacts and is_swept(tx, self._run_id):
                 request_removal_of_unnamed(tx, self._run_id, self._segment_id)
 

@@ -173,10 +173,10 @@ class StepLogRecorder:
         at = self._context.clock()
 
         def write(tx: Tx) -> None:
-            tx.uncounted = True
+            tx.keeps_caches_valid = True
             if not sql.has_data(tx, self._run_id):
                 # An object that was stored after the removal has to go, too.
-                erase_sql.order_again(tx, self._run_id, at)
+                erase_sql.request_removal_again(tx, self._run_id, at)
                 return
             if not self._began:
                 sql.begin(tx, *self._attempt, at)

@@ -43,7 +43,7 @@ async def step_secrets(
     at = context.clock()
 
     def record(tx: Tx) -> None:
-        tx.uncounted = True
+        tx.keeps_caches_valid = True
         audit.record(tx, at=at, actor=ACTOR, action=USED, target=run_id, details=details)
 
     await retries.DATABASE.run(

@@ -1,4 +1,4 @@
-"""The final sweep of one run: its outputs, its result, and its messages (contract 13.9, 21.12)."""
+"""Final personal-data sweep of one run: its outputs, its result, and its messages (contract 13.9, 21.12)."""
 
 import contextlib
 import threading

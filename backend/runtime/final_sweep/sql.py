@@ -144,7 +144,7 @@ def finish(
     if tx.run(_FINISH, of_run_id=row.run_id, withheld=len(withheld), **given) != 1:
         return False
     # The unswept result must not stay readable in the database's files.
-    tx.leaves_no_trace = True
+    tx.purges_deleted_content = True
     tx.many(
         _CHANGE_OUTPUT,
         [
@@ -191,7 +191,7 @@ def removed(tx: Tx, keys: Iterable[str]) -> None:
     keys = list(keys)
     runs_cleared = {run_of(key) for key in keys if is_unnamed_outputs_key(key)}
     if runs_cleared:
-        tx.leaves_no_trace = True
+        tx.purges_deleted_content = True
         tx.many(_FORGET_SHARED, [{"of_run_id": run_id} for run_id in runs_cleared])
     _forget_removals(tx, keys)
 

@@ -1,4 +1,4 @@
-"""Ends runs that must end and that no segment ends by itself, and requeues segments that did not begin."""
+"""Closes runs that lost their worker, timed out or were cancelled, and requeues segments that did not start."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -26,7 +26,7 @@ _SUSPECTED_TIMES: Final = 2
 
 _LONGEST_PROVEN_SECONDS: Final = LEASE_MS / 2000
 
-_STEP_MS: Final = 1_000
+_JUMP_MS: Final = 1_000
 
 _MOST_APPROVALS: Final = 200
 """Approvals that one round expires, and reminds of."""
@@ -43,9 +43,8 @@ class _Wait:
 class LaunchTimeouts:
     """Counts the time in which a live worker with room did not begin a segment that was handed over.
 
-    A renewed lease proves that its worker was alive before, and a call that this process was: for half a lease at most,
-    since who was frozen, or could not write, goes on as well. Times are seconds of a clock that nobody sets. Not
-    thread-safe.
+    Time counts between two calls, at most half a lease, and only if a worker with free slots renewed its lease in it: a
+    process that was paused must not count its pause. Times are seconds of the monotonic clock. Not thread-safe.
     """
 
     def __init__(self, timeout_seconds: float) -> None:
@@ -93,33 +92,33 @@ class LaunchTimeouts:
 
 
 class ClockReading(NamedTuple):
-    """A time of the wall clock, and how long there was no step of it, as far as the readings tell. Milliseconds."""
+    """Wall-clock time, and the time since its last observed jump, in milliseconds."""
 
     now: int
-    since_step: float
+    ms_since_jump: float
 
 
-class ClockSteps:
-    """Compares the wall clock, which may be a server's, with one that nobody sets. Not thread-safe."""
+class ClockJumpDetector:
+    """Detects jumps of the wall clock, which may be a server's, against the monotonic clock. Not thread-safe."""
 
     def __init__(self, clock: Clock, steady: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._steady = steady
         self._offset_ms: float | None = None
         self._error_ms = 0.0
-        # A step just before cannot be told from none.
-        self._stepped_at = steady()
+        # A jump before the first reading cannot be seen, so one is assumed.
+        self._jumped_at = steady()
 
     def read(self) -> ClockReading:
-        """Reads both clocks: they step apart by a second or more, and by more than the readings may be wrong."""
+        """Reads both clocks: a jump changes their offset by a second or more beyond the error of the readings."""
         before = self._steady()
         now = self._clock()
         after = self._steady()
         offset_ms, error_ms = now - (before + after) * 500, (after - before) * 500
-        if self._offset_ms is not None and abs(offset_ms - self._offset_ms) >= _STEP_MS + error_ms + self._error_ms:
-            self._stepped_at = after
+        if self._offset_ms is not None and abs(offset_ms - self._offset_ms) >= _JUMP_MS + error_ms + self._error_ms:
+            self._jumped_at = after
         self._offset_ms, self._error_ms = offset_ms, error_ms
-        return ClockReading(now, (after - self._stepped_at) * 1000)
+        return ClockReading(now, (after - self._jumped_at) * 1000)
 
 
 def _always(outcome: RunOutcome) -> Callable[[Tx], RunOutcome]:
@@ -131,13 +130,13 @@ class RunReaper:
 
     Args:
         database: The database with the runs.
-        clock: The times of changes.
+        clock: Clock that stamps changes of rows.
         engine: The engine of this process.
-        launch_timeout_ms: How long a segment may not begin where it could.
-        owner: This session where other processes share the database, and a segment whose owner has no lease belongs to
-            nobody; None where every segment belongs to this process.
-        lease_clock: The times of leases, where the clock of the changes is not theirs.
-        steady: Seconds that nobody sets.
+        launch_timeout_ms: Longest time that a dispatched segment may stay unstarted while a worker has free slots.
+        owner: Id of this worker's session if processes share the database; a segment whose owner has no lease is then
+            orphaned. None if every segment belongs to this process.
+        lease_clock: Clock in which leases are written, if not `clock`.
+        steady: Seconds of the monotonic clock.
     """
 
     def __init__(
@@ -157,7 +156,7 @@ class RunReaper:
         self._launch_timeout_ms = launch_timeout_ms
         self._owner = owner
         self._steady = steady
-        self._steps = ClockSteps(lease_clock or clock, steady)
+        self._clock_jumps = ClockJumpDetector(lease_clock or clock, steady)
         self._timeouts = LaunchTimeouts(launch_timeout_ms / 1000)
         self._suspects: dict[str, int] = {}
 
@@ -179,8 +178,8 @@ class RunReaper:
     def reap(self) -> None:
         """Runs one round, which is cheap where nothing is in flight."""
         now = self._clock()
-        reading = self._steps.read()
-        # Before the table is read: a segment that begins meanwhile is in neither.
+        reading = self._clock_jumps.read()
+        # Read first: a segment that starts between the two reads must not look lost.
         executed = self._engine.claimed()
         running = self._database.read(sql.running)
         leases = self._leases(reading)
@@ -202,7 +201,7 @@ class RunReaper:
             if not self._ends_with_last_steps(run.run_id, now):
                 self._close(run.run_id, _always(CANCEL if cancelled else time_limit(run.max_run_hours or 0)), now)
         self._end_approvals(now)
-        self._check_launches(leases, now, reading.since_step)
+        self._check_launches(leases, now, reading.ms_since_jump)
 
     def _end_approvals(self, now: int) -> None:
         """Expires approvals whose deadline has passed, and records reminders; another process may be first."""
@@ -214,12 +213,12 @@ class RunReaper:
             reminder = partial(deadlines.remind, approval_id=due.approval_id, at=now)
             self._database.write(reminder, lock_key=run_of(due.run_id))
 
-    def _check_launches(self, leases: Collection[LeaseRow] | None, now: int, since_step_ms: float) -> None:
+    def _check_launches(self, leases: Collection[LeaseRow] | None, now: int, ms_since_jump: float) -> None:
         """Fails launches that timed out, and requeues segments that an engine may have lost."""
         steady = self._steady()
         not_begun = self._database.read(sql.not_begun)
         for queued in not_begun:
-            # Also with a time that the clock has not reached, as of one that was ahead.
+            # The time may lie in the future if the clock was set back.
             if queued.handed_over_at is not None and abs(now - queued.handed_over_at) > _REQUEUED_AFTER_MS:
                 self._database.write(partial(sql.requeue, queued=queued), lock_key=run_of(queued.run_id))
         # After that, so that no time counts in which the database takes no changes.
@@ -227,7 +226,7 @@ class RunReaper:
             self._fail_launch(queued, now)
         if leases is None or not self._timeouts.without_worker(leases, steady):
             return
-        if since_step_ms >= self._launch_timeout_ms:
+        if ms_since_jump >= self._launch_timeout_ms:
             before = now - self._launch_timeout_ms
             for queued in self._database.read(lambda tx: sql.queued_before(tx, before)):
                 self._fail_launch(queued, now)
@@ -241,7 +240,7 @@ class RunReaper:
         if self._owner is None:
             return None
         leases = self._database.read(sql.leases)
-        if reading.since_step < sql.LEASE_MS:
+        if reading.ms_since_jump < sql.LEASE_MS:
             return leases
         lapsed = [lease for lease in leases if lease.lapsed(reading.now) and lease.owner != self._owner]
         removed = {lease.owner for lease in lapsed if self._remove(lease)}
@@ -291,7 +290,7 @@ class RunReaper:
 
         outcome = self._database.write(work, lock_key=run_of(run_id))
         if outcome is not None:
-            metrics.SWEEPER_CLOSED.add(outcome.code or outcome.status)
+            metrics.RUNS_REAPED.add(outcome.code or outcome.status)
             _LOG.warning("Run %s was closed as %s", run_id, outcome.code or outcome.status)
 
     def _fail_launch(self, segment: QueuedSegmentRow, now: int) -> None:
@@ -305,5 +304,5 @@ class RunReaper:
             return closed
 
         if self._database.write(work, lock_key=run_of(segment.run_id)):
-            metrics.SWEEPER_CLOSED.add(failure_codes.LAUNCH_FAILED)
+            metrics.RUNS_REAPED.add(failure_codes.LAUNCH_FAILED)
             _LOG.warning("Run %s was closed: its segment did not begin", segment.run_id)

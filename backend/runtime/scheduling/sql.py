@@ -178,7 +178,7 @@ def taken_by_depth(tx: Tx) -> dict[int, dict[str, int]]:
 
 def mark_dispatched(tx: Tx, segments: Iterable[WaitingSegmentRow], now: int) -> None:
     """Marks queued segments as handed over to the engine once more, and wakes workers that wait for some."""
-    tx.uncounted = True
+    tx.keeps_caches_valid = True
     tx.announce(DISPATCHED)
     tx.many(
         _HAND_OVER,
@@ -191,7 +191,7 @@ def mark_dispatched(tx: Tx, segments: Iterable[WaitingSegmentRow], now: int) -> 
 
 def requeue(tx: Tx, queued: QueuedSegmentRow) -> None:
     """Marks a segment as not handed over, unless it was handed over again since it was read; wakes launchers."""
-    tx.uncounted = True
+    tx.keeps_caches_valid = True
     tx.announce(ROOM)
     tx.enqueue(_REQUEUE, of_segment_id=queued.segment_id, seen=queued.handed_over_at)
 

@@ -148,7 +148,7 @@ class ProcessReporter:
         edges = [ProcessRow(part="edge", seen_at=now, **edge._asdict()) for edge in self._watching()]
 
         def work(tx: Tx) -> None:
-            tx.uncounted = True
+            tx.keeps_caches_valid = True
             for row in (own, *edges):
                 sql.report(tx, row)
             sql.forget(tx, before=now - _KEPT_MS, edges_before=now - _EDGES_KEPT_MS, after=now + _EDGES_KEPT_MS)
@@ -160,5 +160,5 @@ class ProcessReporter:
         return [] if self._edges is None else self._edges.present
 
     def _remove(self, tx: Tx) -> None:
-        tx.uncounted = True
+        tx.keeps_caches_valid = True
         sql.remove(tx, self._process.process_id)

@@ -179,7 +179,7 @@ purge_batches = Purge(usage_batches, usage_batches.c.last_at)
 def keep(tx: Tx, batch_id: str, groups: Sequence[CallGroup]) -> None:
     """Writes a batch, unless it was written before."""
     # Only lists of usage show records, and their answers are not cached.
-    tx.uncounted = True
+    tx.keeps_caches_valid = True
     if tx.exists(_BATCH_KNOWN, batch_id=batch_id):
         return
     hours: Counter[Counted] = Counter()

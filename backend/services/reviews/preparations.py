@@ -100,7 +100,9 @@ class StoredMessages(Generic[M]):
         self._objects.put_bytes(object_key(run_id, name), len(content).to_bytes(_SIZE_BYTES) + content)
         # The run may have been erased meanwhile, and its removal may have come before this object.
         at = self._services.clock()
-        self._services.database.write(lambda tx: erase_sql.order_again(tx, run_id, at), lock_key=run_of(run_id))
+        self._services.database.write(
+            lambda tx: erase_sql.request_removal_again(tx, run_id, at), lock_key=run_of(run_id)
+        )
 
     def _read(self, key: str, offset: int, length: int) -> bytes:
         with closing(self._objects.open_range(key, offset, length)) as parts:

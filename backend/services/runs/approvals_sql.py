@@ -69,7 +69,7 @@ _ONE: ColumnElement[int] = literal_column("1")
 _FILTERS: Final = {"workflow_id": runs.c.workflow_id, "step": approvals.c.step, "run_id": approvals.c.run_id}
 
 NO_DEADLINE: Final = LAST_PLACE
-"""Place of approvals without a deadline among the others, in milliseconds."""
+"""Sort key of approvals without a deadline, in milliseconds."""
 
 _AFTER: Final = bindparam("after", type_=BigInteger)
 _ORDERS: Final[Mapping[bool, ColumnElement[int]]] = {

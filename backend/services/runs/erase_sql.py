@@ -91,7 +91,7 @@ _REMOVED = Command(
 
 def clear(tx: Tx, run_id: str, *, warnings: str, pii_redaction: str | None, at: int) -> None:
     """Clears all content of a run and requests the removal of its objects; nothing stays readable in the files."""
-    tx.leaves_no_trace = True
+    tx.purges_deleted_content = True
     tx.enqueue(_CLEAR, of_run_id=run_id, new_warnings=warnings, new_pii_redaction=pii_redaction, at_ms=at)
     for deletion in _DELETIONS:
         tx.enqueue(deletion, of_run_id=run_id)
@@ -108,13 +108,13 @@ def children(tx: Tx, run_id: str) -> list[ErasableRow]:
     return tx.all(_CHILDREN, of_run_id=run_id)
 
 
-def order_again(tx: Tx, run_id: str, at: int) -> None:
+def request_removal_again(tx: Tx, run_id: str, at: int) -> None:
     """Requests the removal of an erased run's objects once more, as some may have been stored since."""
     if tx.exists(_IS_ERASED, of_run_id=run_id) and not tx.run(_ORDER_ANEW, of_run_id=run_id):
         tx.run(_ORDER_REMOVAL, run_id=run_id, requested_at=at)
 
 
-def ordered_removals(tx: Tx) -> list[RemovalRow]:
+def requested_removals(tx: Tx) -> list[RemovalRow]:
     """Returns the runs whose objects are still to be removed, in the order of their erasures."""
     return tx.all(_ORDERED)
 

@@ -146,7 +146,7 @@ class Removals:
 
         `forget` is called for all runs first, so that an object store that is unavailable or slow does not hold it up.
         """
-        orders = {order.run_id: order.requested_at for order in self._database.read(erase_sql.ordered_removals)}
+        orders = {order.run_id: order.requested_at for order in self._database.read(erase_sql.requested_removals)}
         for run_id in self._each(self._forget, list(orders)):
             self._each(lambda run_id: self._remove(run_id, orders[run_id]), [run_id])
         self._uploads.round(self._halted.is_set)

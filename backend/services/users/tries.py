@@ -56,7 +56,7 @@ class SignInTries:
 
     @staticmethod
     def forget(tx: Tx, name: str, address: str, *, tries: int = 1) -> None:
-        """Withdraws the failures of a name from an address, and from the address's count the tries that succeeded."""
+        """Clears the failures of a name after it signed in, and takes `tries` off the count of its address."""
         tries_sql.forget(tx, rules.name_and_address(name, address))
         tries_sql.forget(tx, rules.name_alone(name))
         for _ in range(tries):

@@ -270,7 +270,7 @@ def _uncounted(work: Callable[[Tx], T]) -> Callable[[Tx], T]:
     """Marks work that changes only webhooks and messages, on which no cached answer depends."""
 
     def change(tx: Tx) -> T:
-        tx.uncounted = True
+        tx.keeps_caches_valid = True
         return work(tx)
 
     return change

@@ -1,4 +1,4 @@
-"""Application of the files of a request: expected versions, locked packages, dry run, and the difference reported.
+"""Applies manifests: locks packages, checks expected versions, and writes new versions or only shows the difference.
 
 Packages of environments are locked, so that every version has the same bytes everywhere. A former version is restored
 as a new active one, with all that it was pinned to.
@@ -114,7 +114,7 @@ _MOST_LINES: Final = 20_000
 
 
 def manifest_difference(kind: str, before: JsonMapping, after: JsonMapping, names: tuple[str, str]) -> str:
-    """Returns the difference as YAML of the manifests of two definitions, which may have `uses` beside their fields."""
+    """Returns the unified diff of two definitions as manifests, with digests of files, locked packages and versions."""
     return difference(_manifest(kind, before), _manifest(kind, after), names)
 
 
@@ -130,7 +130,7 @@ def difference(before: JsonMapping, after: JsonMapping, names: tuple[str, str]) 
 
 
 def _manifest(kind: str, definition: JsonMapping) -> JsonObject:
-    """Returns a manifest with what stands for its files, its locked packages and the versions of what it uses."""
+    """Returns a manifest with the digests of its files, its locked packages, and the versions that it uses."""
     python = definition.get("python") or {}
     beside = {"files": definition.get("files"), "locked": python.get("versions"), "uses": definition.get("uses")}
     return {**manifest_value(kind, definition), **{name: value for name, value in beside.items() if value}}
@@ -141,7 +141,7 @@ Expected = Mapping[tuple[str, str], int]
 
 
 def with_kept_folders(database: Database, files: Sequence[ManifestText], expected: Expected) -> list[ManifestText]:
-    """Returns files, to which the stored folders of the expected agents are attached where nothing else is."""
+    """Attaches the stored source of each expected agent to files that come without attachments of their own."""
     kept = Attachments(database.snapshot(lambda tx: dict(_kept_folders(tx, expected))))
     return [file if file.attachments.files else file._replace(attachments=kept) for file in files]
 
@@ -191,7 +191,7 @@ def _kept_folders(tx: Tx, expected: Expected) -> Iterator[tuple[str, bytes]]:
 T = TypeVar("T")
 
 
-class _TakenBackError(Exception):
+class _RolledBackError(Exception):
     """Ends the transaction of a dry run."""
 
 
@@ -236,12 +236,12 @@ def in_trial(database: Database, work: Callable[[Tx], T], *, dry_run: bool) -> T
     def trial(tx: Tx) -> T:
         tried[:] = [work(tx)]
         if dry_run:
-            raise _TakenBackError
+            raise _RolledBackError
         return tried[0]
 
     try:
         return database.write(trial)
-    except _TakenBackError:
+    except _RolledBackError:
         return tried[0]
 
 

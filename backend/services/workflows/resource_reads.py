@@ -12,7 +12,7 @@ from backend.services.workflows import resources_sql
 from backend.services.workflows.manifests.names import MOST_OF_A_KIND
 from backend.services.workflows.resources_sql import KnowledgeGraphRow, ListedRow, ResourceRow
 from backend.services.workflows.sql import ListedPublicationRow
-from backend.services.workflows.uses import names_of_users
+from backend.services.workflows.uses import dependent_workflow_names
 from backend.storage.database import Tx
 from contract.fields import given_or_default, given_or_default_duration
 from contract.times import to_timestamp
@@ -71,7 +71,7 @@ def resource_definition(
             resource=_resource(row),
             shown_version=version,
             definition=definition,
-            used_by=[] if live is None else names_of_users(tx, (kind, row.name)),
+            used_by=[] if live is None else dependent_workflow_names(tx, (kind, row.name)),
             last_test=_last_test(tx, row) if kind == "connector" else None,
             deleted_at=to_timestamp(row.updated_at) if live is None else None,
         )

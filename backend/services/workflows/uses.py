@@ -109,7 +109,7 @@ def named_definitions(definition: Definition) -> set[ResourceKey]:
     return {*referred_resources(definition), *(("workflow", name) for name in child_workflows(definition))}
 
 
-def names_of_users(tx: Tx, key: ResourceKey) -> list[str]:
+def dependent_workflow_names(tx: Tx, key: ResourceKey) -> list[str]:
     """Returns the names of all workflows that name a resource, or start a workflow, in order."""
     return [row.name for row, _ in _naming(tx, key, "")]
 

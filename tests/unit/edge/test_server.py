@@ -285,8 +285,8 @@ def test_a_call_counts_in_the_minute_in_which_its_body_was_complete(
 
 def test_what_ends_before_order_4_is_not_counted(start: Start) -> None:
     service = start(MemoryChannel(mirror(mirrored_key(rate_limit_rpm=1))))
-    uncounted = [("GET", "/api/v1/health"), ("GET", "/api/v1/nowhere"), ("PUT", "/api/v1/me")]
-    for method, path in uncounted:
+    keeps_caches_valid = [("GET", "/api/v1/health"), ("GET", "/api/v1/nowhere"), ("PUT", "/api/v1/me")]
+    for method, path in keeps_caches_valid:
         service.call(method, path, *CREDENTIALS)
     service.call("OPTIONS", "/api/v1/me", *CREDENTIALS, "Origin: https://a.example")
     assert service.call("GET", "/api/v1/me", *CREDENTIALS).status == 200

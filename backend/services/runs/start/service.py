@@ -114,15 +114,16 @@ class RunStarter:
         return self._replay(decided.run_id) if decided.new is None else _started(decided.new)
 
     def _judge_inputs(self, start: ParsedStart) -> Inputs | None:
-        """Checks the inputs before the transaction, which checks them again only if the terms have changed.
+        """Checks the inputs before the transaction, which checks them again only if the workflow has changed.
 
-        None where it cannot, or where files were uploaded, which the transaction looks at.
+        Returns None if the workflow is missing or refuses starts, or if files were uploaded, which the transaction
+        checks.
         """
         if start.upload_id:
             return None
         terms = cached_workflow(self._cache, start.workflow_id, start.version)
         if terms is None:
-            terms = self._database.snapshot(lambda tx: self._load_terms(tx, start))
+            terms = self._database.snapshot(lambda tx: self._load_workflow(tx, start))
         if terms is None or terms.refusal() is not None:
             return None
         return judge_inputs(start, terms, self._capabilities.providers)
@@ -178,7 +179,7 @@ class RunStarter:
         uploaded = uploaded_inputs(group.tx, start.upload_id, caller.actor, start.at) if start.upload_id else None
         if isinstance(uploaded, ApiError):
             return uploaded
-        terms = self._load_terms(group.tx, start, facts.resource_revision)
+        terms = self._load_workflow(group.tx, start, facts.resource_revision)
         if terms is not None and (inputs is None or inputs.terms is not terms) and terms.refusal() is None:
             inputs = judge_inputs(start, terms, self._capabilities.providers, uploaded)
         refusal = first_refusal(StartContext(start, facts, terms, inputs))
@@ -203,7 +204,7 @@ class RunStarter:
         begun: list[BegunSegment],
         caller: Principal,
     ) -> _StartDecision:
-        """Adds a new run to the group, and begins it where that can be."""
+        """Adds a new run to the group, and begins its first segment in this process if that has room."""
         run_id = new.run.run_id
         if start.resumption is not None:
             _link(group.tx, start.resumption, new.run)
@@ -225,7 +226,7 @@ class RunStarter:
         return _StartDecision(run_id, new.run, segment)
 
     def _begin(self, new: NewRun, inputs: Inputs, begun: list[BegunSegment], at: int) -> BegunSegment | None:
-        """Begins a new run's first segment where that can be; adds it to those that are settled at the end."""
+        """Begins a new run's first segment if this process has room, and notes it in `begun`, which `_settle` reads."""
         assert isinstance(inputs.parameters, dict)
         segment_id = new.segment.segment_id
         segment = self._runtime.begin_run(new.run, segment_id, new.steps, inputs.terms, inputs.parameters, at)
@@ -233,7 +234,7 @@ class RunStarter:
             begun.append(segment)
         return segment
 
-    def _load_terms(self, tx: Tx, start: ParsedStart, revision: int | None = None) -> ResolvedWorkflow | None:
+    def _load_workflow(self, tx: Tx, start: ParsedStart, revision: int | None = None) -> ResolvedWorkflow | None:
         return load_workflow(self._cache, tx, self._capabilities, start.workflow_id, start.version, revision=revision)
 
     def _while_being_decided(self, start: ParsedStart) -> runs_pb2.StartRunResponse:
@@ -256,7 +257,7 @@ class RunStarter:
 
 
 def _settle(begun: Sequence[BegunSegment], change: "Future[_StartDecision | ApiError]") -> None:
-    """Settles what one start has begun, which may have been decided more than once."""
+    """Keeps the segment of the committed attempt of a start, and releases those of attempts that were rolled back."""
     decided = None if change.exception() is not None else change.result()
     held = decided.begun if isinstance(decided, _StartDecision) else None
     for segment in begun:

@@ -130,7 +130,7 @@ class StartGroup:
         if rows.runs:
             tx.after_commit(partial(count_recorded, rows.runs))
         else:
-            tx.uncounted = True
+            tx.keeps_caches_valid = True
 
 
 def count_recorded(runs: Sequence[RunRow]) -> None:

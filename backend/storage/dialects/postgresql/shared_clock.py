@@ -32,8 +32,8 @@ class SharedClock:
     It goes on by a clock of this machine that nobody sets, and follows the database's, which it is compared with every
     five seconds. It does not wait for a database whose clock stepped back, as after a failover to a server that is
     behind: a correction back by up to two seconds is made immediately, and of a larger one first two seconds and the
-    rest fifteen seconds later. With the first step sweepers notice a step of the clock (`ClockSteps`) and spare leases
-    of other processes, before any process writes a lease by the earlier time.
+    rest fifteen seconds later. With the first step reapers notice a jump of the clock (`ClockJumpDetector`) and spare
+    leases of other processes, before any process writes a lease by the earlier time.
 
     A call does not block; from any thread.
 

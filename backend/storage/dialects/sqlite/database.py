@@ -89,7 +89,7 @@ class SqliteDatabase:
         lock_key: str | None = None,  # noqa: ARG002 - as above
         claim: str | None = None,
     ) -> Future[T]:
-        """Queues a change that the next group commit makes together with others of equal work."""
+        """Queues a change that the next group commit makes together with others of an equal `work` function."""
         if claim is not None and not self._take_claim(claim):
             refused: Future[T] = Future()
             refused.set_exception(ClaimedError())
@@ -198,12 +198,12 @@ class SqliteDatabase:
 
 
 def _free_some(tx: Tx) -> bool:
-    tx.uncounted = True
+    tx.keeps_caches_valid = True
     assert isinstance(tx.connection, sqlite3.Connection)
     return database_file.free_some(tx.connection)
 
 
 def _have_log_emptied(tx: Tx) -> None:
-    tx.uncounted = True
+    tx.keeps_caches_valid = True
     # The file itself shrinks when the log is written into it.
-    tx.leaves_no_trace = True
+    tx.purges_deleted_content = True

@@ -87,7 +87,7 @@ class Writer:
         return self._queue.qsize()
 
     def submit(self, work: GroupWork[Item, T], item: Item) -> Future[T]:
-        """Queues a change, which is made together with others of equal work; the future has its result."""
+        """Queues a change, made together with others of an equal `work` function; the future has its result."""
         done: Future[T] = Future()
         # A running future cannot be cancelled: the change goes on.
         done.set_running_or_notify_cancel()
@@ -171,7 +171,7 @@ class Writer:
             if outcome.error is None:
                 actions += outcome.tx.take_after_commit()
                 announced |= outcome.tx.announced
-                if outcome.tx.leaves_no_trace:
+                if outcome.tx.purges_deleted_content:
                     self._log_emptying.request()
         if self._log_emptying.wanted:
             self._log_emptying.attempt(connection)
@@ -191,7 +191,7 @@ class Writer:
                     job.done.set_result(result)
 
     def _mark(self, outcomes: Iterable[_Outcome]) -> None:
-        counted = [each.tx.changed_runs for each in outcomes if each.error is None and not each.tx.uncounted]
+        counted = [each.tx.changed_runs for each in outcomes if each.error is None and not each.tx.keeps_caches_valid]
         if counted:
             self._marks.begin(counted)
 
@@ -245,7 +245,7 @@ class Writer:
 
 
 def _worked(tx: Tx, jobs: Sequence[_Job]) -> Sequence[object]:
-    """Runs jobs of equal work.
+    """Runs jobs with an equal `work` function.
 
     Raises:
         ValueError: the work did not return exactly one result for each job.
@@ -257,7 +257,7 @@ def _worked(tx: Tx, jobs: Sequence[_Job]) -> Sequence[object]:
 
 
 def _by_work(batch: Sequence[_Job]) -> Iterable[list[_Job]]:
-    """Groups jobs of equal work, in the order of the first of each group."""
+    """Groups jobs with an equal `work` function, in the order of the first of each group."""
     gathered: dict[GroupWork[Any, Any], list[_Job]] = {}
     for job in batch:
         gathered.setdefault(job.work, []).append(job)

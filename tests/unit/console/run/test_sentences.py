@@ -66,13 +66,13 @@ TYPES = {rules_of(field).tag for field in EventData.DESCRIPTOR.fields}
         (
             "redaction.completed",
             {"stage": "inputs", "files": 1, "values": 2},
-            "The sweep of the inputs for personal data found 2 values, in 1 file and the values beside them.",
+            "The sweep of the inputs for personal data found 2 values in 1 file and in data beside them.",
         ),
         ("redaction.started", {"stage": "steps"}, "The sweep of what count handed on for personal data began."),
         (
             "redaction.completed",
             {"stage": "steps", "files": 1, "values": 2},
-            "The sweep of what count handed on for personal data found 2 values, in 1 file and the values beside them.",
+            "The sweep of what count handed on for personal data found 2 values in 1 file and in data beside them.",
         ),
         ("publish.started", {"knowledge_graph": "facts"}, "Publishing in facts began."),
         (

@@ -48,7 +48,7 @@ class Echo:
             self.may_answer.wait(LONGEST_WAIT_SECONDS)
         try:
             request.check_framing()
-            request.invite_body()
+            request.send_continue()
             body = (
                 b""
                 if request.path == "/ignore" or request.method == "CONNECT"

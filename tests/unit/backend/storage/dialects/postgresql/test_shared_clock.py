@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from backend.runtime.scheduling.run_reaper import ClockSteps
+from backend.runtime.scheduling.run_reaper import ClockJumpDetector
 from backend.storage.database import Database, DatabaseUnavailableError
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from backend.storage.dialects.postgresql.shared_clock import SharedClock
@@ -97,17 +97,17 @@ def test_the_clock_goes_on_while_the_databases_is_behind_and_follows_it_back(wor
 
 
 def test_sweepers_notice_a_step_back_before_any_clock_follows_it_and_again_then(world: World) -> None:
-    steps = ClockSteps(world.clock, lambda: world.passed / 1000)
+    steps = ClockJumpDetector(world.clock, lambda: world.passed / 1000)
     steps.read()
     world.ahead -= 10 * MINUTE_MS
     world.compare_after(5)
-    assert steps.read().since_step == 0
+    assert steps.read().ms_since_jump == 0
     assert world.behind > 9 * MINUTE_MS
     world.compare_after(14)
-    assert steps.read().since_step == 14_000
+    assert steps.read().ms_since_jump == 14_000
     assert world.behind > 9 * MINUTE_MS
     world.compare_after(1)
-    assert steps.read().since_step == 0
+    assert steps.read().ms_since_jump == 0
 
 
 def test_a_clock_that_is_ahead_is_followed_immediately(world: World) -> None:

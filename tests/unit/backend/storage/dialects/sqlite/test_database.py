@@ -77,12 +77,12 @@ def test_commits_are_counted_before_their_results_are_known(database: SqliteData
 
 
 def test_commits_of_uncounted_changes_alone_are_not_counted(database: SqliteDatabase) -> None:
-    def uncounted(tx: Tx) -> None:
-        tx.uncounted = True
+    def keeps_caches_valid(tx: Tx) -> None:
+        tx.keeps_caches_valid = True
         tx.run(ADD, number=1, text="text")
 
     before = database.commit_marks.ended
-    database.write(uncounted)
+    database.write(keeps_caches_valid)
     assert (database.commit_marks.ended, numbers(database)) == (before, [1])
     assert unchanged(database, before) == ["run_1", "run_2", "ak_1", "ak_2"]
     add(database, 2)

@@ -76,7 +76,7 @@ def add(database: SqliteDatabase, number: int) -> None:
 
 def erase(database: SqliteDatabase) -> None:
     def change(tx: Tx) -> None:
-        tx.leaves_no_trace = True
+        tx.purges_deleted_content = True
         tx.run(DELETE_MOST)
         tx.run(OVERWRITE)
 
