@@ -193,7 +193,7 @@ def continue_run(tx: Tx, run_id: str, at: int) -> None:
 
 
 def end_with_last_steps(tx: Tx, run_id: str, at: int) -> bool:
-    """Queues a segment for the last steps of a parked run that must end; returns False where the run has none, or ended.
+    """Queues a segment for the last steps of a parked run that must end; False where it has none, or has ended.
 
     The segment closes the run with the outcome that the run's row then says. The caller wakes the runtime.
     """
