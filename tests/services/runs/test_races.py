@@ -158,10 +158,11 @@ def test_a_deadline_whose_approval_was_read_before_the_end_of_the_run_changes_no
     approval_id = world.park(run_id, world.begin(run_id), "review")[0]
     read_before = world.services.database.read(lambda tx: approvals_sql.find(tx, approval_id))
     assert read_before is not None
-    due = {"deadline_at": world.clock()} if move is deadlines.expire else {"remind_at": world.clock()}
+    at = world.clock()
+    due = read_before._replace(deadline_at=at) if move is deadlines.expire else read_before._replace(remind_at=at)
     end_as_its_parent_does(world, run_id)
     before = traces(world, run_id)
-    monkeypatch.setattr(approvals_sql, "find", lambda *_: read_before._replace(**due))
+    monkeypatch.setattr(approvals_sql, "find", lambda *_: due)
     assert not world.services.database.write(lambda tx: move(tx, approval_id, world.clock()), lock_key=run_of(run_id))
     assert traces(world, run_id) == before
 

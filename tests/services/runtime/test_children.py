@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import bindparam, update
 
-from backend.runtime.execution import child_run
 from backend.runtime.execution.child_run import ChildRun
 from backend.services.run_changes import Subscription
+from backend.services.runs import lifecycle
 from backend.services.runs.erasure import RunDataRetention
 from backend.services.runs.figures import RunDays
 from backend.services.runs.servicer import RunListsServicer
@@ -288,7 +288,7 @@ def test_a_child_whose_start_is_not_committed_yet_is_cancelled_with_its_step(
     """The parent stops in the transaction that starts the child, and then goes on with its last steps."""
     attempts: list[asyncio.Task[Any]] = []
     looked = threading.Event()
-    run, start, cancel = ChildRun.run, ChildStarter.start, child_run.cancel_child
+    run, start, cancel = ChildRun.run, ChildStarter.start, lifecycle.cancel_child
 
     async def run_of_task(self: ChildRun) -> Any:
         task = asyncio.current_task()
@@ -310,7 +310,7 @@ def test_a_child_whose_start_is_not_committed_yet_is_cancelled_with_its_step(
 
     monkeypatch.setattr(ChildRun, "run", run_of_task)
     monkeypatch.setattr(ChildStarter, "start", slow_start)
-    monkeypatch.setattr(child_run, "cancel_child", cancel_child)
+    monkeypatch.setattr("backend.runtime.execution.child_run.cancel_child", cancel_child)
     apply_all(world, invoice(agent="sleeper"))
     more = {"settings": {"max_run_hours": 0.25}, "always": [{"step": "clean", "agent": "sleeper"}]}
     run_id = world.run("Parent", [child_step("pay", "Invoice")], workflow=more)
