@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from sqlalchemy import bindparam, update
 
-from backend.runtime.execution import child_run
 from backend.runtime.execution.child_run import ChildRun
 from backend.services.run_changes import Subscription
 from backend.services.runs import lifecycle
@@ -311,7 +310,7 @@ def test_a_child_whose_start_is_not_committed_yet_is_cancelled_with_its_step(
 
     monkeypatch.setattr(ChildRun, "run", run_of_task)
     monkeypatch.setattr(ChildStarter, "start", slow_start)
-    monkeypatch.setattr(child_run, "cancel_child", cancel_child)
+    monkeypatch.setattr("backend.runtime.execution.child_run.cancel_child", cancel_child)
     apply_all(world, invoice(agent="sleeper"))
     more = {"settings": {"max_run_hours": 0.25}, "always": [{"step": "clean", "agent": "sleeper"}]}
     run_id = world.run("Parent", [child_step("pay", "Invoice")], workflow=more)
