@@ -35,7 +35,7 @@ def test_a_viewer_reads_runs_and_is_offered_nothing_to_change(
     page = screen.page
     screen.open("/")
     expect(page.locator("nav[aria-label=Pages] a")).to_have_text(
-        ["Overview", "Runs", "Workflows", "Agents", "Deployment"]
+        ["Overview", "Runs", "Workflows", "Schedules", "Agents", "Deployment"]
     )
     for path in (f"/runs/{run_id}", f"/workflows/{workflows['Gate']}", "/deployment", "/runs", "/"):
         screen.open(path)
