@@ -306,7 +306,7 @@ WRONG: list[tuple[str, Change]] = [
     ("every output's sha256", lambda _, state: state.objects.update({f"runs/{RUN}/{OUTPUT}": StoredObject(3, "abd")})),
     ("no event that was seen", say("followed", events=[[SEGMENT, 1, "x", "c"]])),
     ("no run that ended", say("waited", status="failed")),
-    ("every waiting call", lambda calls, _: calls["waited"]["about"].update(wait=-16)),
+    ("every waiting call", lambda calls, _: calls["waited"]["about"].update(wait=-31)),
     ("every waiting call", set_call("followed", status=0, code="TimeoutError")),
     ("every stream", say("followed", events=[[SEGMENT, *EVENTS[1]]])),
     ("every stream", say("followed", end="failed")),

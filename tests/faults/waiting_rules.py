@@ -6,8 +6,8 @@ from typing import Any, Final
 from tests.faults.journal import Call, Record
 from tests.faults.state import TERMINAL, State
 
-# An edge gives up a backend that does not answer after some seconds, and may try once more.
-_LATE_SECONDS: Final = 15.0
+# An edge gives up a backend that does not answer within `edge.backend_seconds`, 15 s, and may try once more.
+_LATE_SECONDS: Final = 30.0
 
 
 def held_too_long(record: Record, _: State) -> Iterator[str]:
