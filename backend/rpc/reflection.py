@@ -51,7 +51,7 @@ class _Symbols:
 
 
 def _describe_v1() -> None:
-    """Adds the descriptor of v1, which grpcio-reflection lacks, made from that of v1alpha, once in a process."""
+    """Adds the v1 descriptor, which grpcio-reflection lacks, once in a process; derives it from the v1alpha one."""
     pool: Any = descriptor_pool.Default()
     try:
         pool.FindFileByName(_FILE)

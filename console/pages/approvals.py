@@ -152,7 +152,7 @@ async def _one(
 def fields_of(
     pending: PendingApproval, texts: Mapping[str, str] | None = None, problems: Problems | None = None
 ) -> list[FormField]:
-    """Returns the fields of an approval's form with what was typed before; none where it has no form."""
+    """Returns the fields of an approval's form, filled with earlier input; empty if the approval has no form."""
     return form_fields(pending.form_schema, texts or {}, problems or {}) if pending.HasField("form_schema") else []
 
 

@@ -77,7 +77,7 @@ def _wrongly_told(run_id: str, row: RunRow, events: list[ChildEvent]) -> Iterato
     right = [("child.started", "queued"), ("child.ended", row.status)]
     told = [(event.type, event.status) for event in events]
     if told not in (right, right[:1]) or any(event.item != row.parent_item for event in events):
-        yield f"child {run_id} {row} is told of as {events}"
+        yield f"child {run_id} {row} is reported by the events {events}"
 
 
 def _wrong_results(state: State, run_id: str, step: str, ended: StepRow) -> Iterator[str]:

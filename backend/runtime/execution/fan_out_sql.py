@@ -135,7 +135,7 @@ def count_items(tx: Tx, run_id: str, step: str, counts: ItemCounts) -> None:
 
 
 def reusable_items(tx: Tx, run_id: str, step: str, ended: str) -> list[ReusableItemRow]:
-    """Returns the completed items of an ended run whose value at their index is that of the items of this run."""
+    """Returns the completed items of an ended run that equal the item of this run at the same index."""
     return tx.all(_REUSABLE, of_run_id=run_id, of_step=step, of_ended=ended)
 
 

@@ -17,7 +17,7 @@ from backend.settings import OutputLimits, StepDataLimits
 
 
 class ItemBounds:
-    """What the `total` items of one fan-out may report and leave together.
+    """Bounds of the events, files and logs that the `total` items of one fan-out share.
 
     `of_one` are the limits of one attempt of one item: its value is one level deeper in the list, and the printed text
     of a step is divided among its items.

@@ -232,7 +232,7 @@ class LiveText:
             self._cut(len(self._waiting) - most)
 
     def take(self, *, final: bool = False) -> str:
-        """Returns the text to write now, with a line that counts what was cut before it; empty where there is none."""
+        """Returns the text to write now, after a line with the number of characters cut; empty if there is no text."""
         if final:
             self._append(self._decoder.decode(b"", final=True))
         end = len(self._waiting)

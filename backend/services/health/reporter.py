@@ -57,7 +57,7 @@ class Disk:
         return now._replace(filling=self._filling)
 
     def space(self) -> Space:
-        """Measures the space; the rate of filling is that of the last sample."""
+        """Measures the free space; the rate of filling comes from the last sample."""
         if self._folder is None:
             return Space()
         try:

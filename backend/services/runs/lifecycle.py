@@ -112,7 +112,7 @@ class Statement(NamedTuple):
 
 
 def settled_events(approval: ApprovalRow, said: Statement | None = None) -> list[NewEvent]:
-    """Returns the events of a settled approval: of its deadline, and of its decision with what was said, if given."""
+    """Returns the events of a settled approval: its deadline, and its decision with comment and form, if given."""
     found = []
     about: JsonObject = {"approval_id": approval.approval_id}
     if approval.state != ApprovalState.APPROVED and approval.decided_by is None:

@@ -66,7 +66,7 @@ _ALLOCATED: Final = ipaddress.IPv6Network("2000::/3")
 
 
 def lock_of(message_id: str, run_id: str | None) -> str:
-    """Returns the lock key of changes of a delivery: that of its run, whose messages are in order."""
+    """Returns the lock key of changes of a delivery: the lock key of its run, whose messages stay in order."""
     return f"message {message_id}" if run_id is None else run_of(run_id)
 
 

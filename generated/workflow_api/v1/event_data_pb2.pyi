@@ -598,7 +598,7 @@ class ApprovalDecidedData(_message.Message):
     decision: Global___ApprovalDecision.ValueType
     """What was decided."""
     comment: _builtins.str
-    """What the person said of it, null for nothing, `deadline` where nobody decided it in time; absent where it could not
+    """The comment of the person, null for none, `deadline` where nobody decided it in time; absent where it could not
     be swept for personal data.
     """
     form: _builtins.str

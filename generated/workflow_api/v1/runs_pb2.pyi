@@ -1975,9 +1975,9 @@ class StepItems(_message.Message):
     total: _builtins.int
     """All items."""
     completed: _builtins.int
-    """Those that completed."""
+    """Items that completed."""
     failed: _builtins.int
-    """Those that failed, and are not tried again."""
+    """Items that failed, and are not tried again."""
     def __init__(
         self,
         *,

@@ -246,7 +246,7 @@ def _slot_free(context: StartContext) -> ApiError | None:
     active, most = context.facts.active_runs, context.facts.max_concurrent_runs
     if most is None or active < most:
         return None
-    # They differ where the limit was lowered below what was in flight.
+    # The numbers differ if the limit was lowered below the number of runs in flight.
     count = "1 run is" if active == 1 else f"{active} runs are"
     message = f"{count} in flight and the limit of this key is {most}; wait for one to finish."
     return ApiError(errors_pb2.ERROR_REASON_TOO_MANY_ACTIVE_RUNS, message)

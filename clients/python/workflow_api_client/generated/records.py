@@ -729,8 +729,8 @@ class ApprovalDecidedData(_ApprovalDecidedDataAlways, total=False):
     """Data of `approval.decided`."""
 
     comment: str | None
-    """What the person said of it, null for nothing, `deadline` where nobody decided it in time; absent where it
-    could not be swept for personal data."""
+    """The comment of the person, null for none, `deadline` where nobody decided it in time; absent where it could
+    not be swept for personal data."""
     form: dict[str, Any] | None
     """Values of the form, null for none; absent where the approval has no form, and where they could not be swept
     for personal data."""
@@ -1033,9 +1033,9 @@ class StepItems:
     total: int
     """All items."""
     completed: int
-    """Those that completed."""
+    """Items that completed."""
     failed: int
-    """Those that failed, and are not tried again."""
+    """Items that failed, and are not tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
