@@ -41,6 +41,13 @@ _EXPECTED: Final[Mapping[str, list[tuple[int, str | None]]]] = {
     "decide": [(200, None), (400, "invalid_request")],
     "resume": [(200, None), (400, "too_many_active_runs")],
     "list_pending": [(200, None)],
+    # By a clock that is ahead, or once it was held up, its time has passed.
+    "plan_start": [(200, None), (400, "invalid_request")],
+    # It may be decided, or cancelled, since it was planned.
+    "cancel_planned": [(200, None), (400, "not_found")],
+    # The call before it may still be under way.
+    "trigger_schedule": [(200, None), (400, "idempotency_conflict")],
+    "pause_schedule": [(200, None)],
     "make_key": [(200, None)],
     "rotate_key": [(200, None)],
     "revoke_key": [(200, None)],

@@ -21,7 +21,7 @@ from tests.faults.planted import holds_planted
 from tests.faults.streams import SILENT_SECONDS, Followed, follow
 from tests.support.admin import Admin
 from tests.support.wire import BASE, Answer
-from workflow_api.v1 import environments_pb2, keys_pb2, runs_pb2, workflows_pb2
+from workflow_api.v1 import environments_pb2, keys_pb2, runs_pb2, schedules_pb2, workflows_pb2
 
 _SECONDS: Final = 25
 _ADMIN_SECONDS: Final = 10.0
@@ -191,6 +191,46 @@ class Calls:
             lambda answer: {"run": answer.run.summary.run_id, "replayed": answer.replayed},
         )
         return None if answer is None else answer.run.summary
+
+    def plan(self, workflow: str, reference: str, at: float, backend: int) -> str | None:
+        """Plans a start at a time of day, in seconds; returns its id, or None."""
+        start = runs_pb2.StartRunRequest(workflow_id=self._cluster.flows[workflow], client_reference=reference)
+        request = schedules_pb2.PlanStartRequest(start=start)
+        request.at.FromMilliseconds(round(at * 1000))
+        answer = self._administer(
+            "plan_start",
+            backend,
+            lambda admin: admin.schedules.PlanStart,
+            request,
+            {"reference": reference, "at": request.at.ToMilliseconds()},
+            lambda planned: {"schedule": planned.schedule_id},
+        )
+        return None if answer is None else str(answer.schedule_id)
+
+    def cancel_planned(self, schedule_id: str, backend: int) -> bool:
+        request = schedules_pb2.CancelPlannedStartRequest(schedule_id=schedule_id)
+        about = {"schedule": schedule_id}
+        method: Callable[[Admin], Any] = lambda admin: admin.schedules.CancelPlannedStart  # noqa: E731
+        return self._administer("cancel_planned", backend, method, request, about) is not None
+
+    def trigger(self, workflow: str, schedule: str, name: str, backend: int) -> bool:
+        """Triggers a schedule under an idempotency key."""
+        request = schedules_pb2.TriggerScheduleRequest(workflow=workflow, name=schedule, idempotency_key=name)
+        answer = self._administer(
+            "trigger_schedule",
+            backend,
+            lambda admin: admin.schedules.TriggerSchedule,
+            request,
+            {"schedule": schedule, "name": name},
+            lambda started: {"run": started.run.summary.run_id},
+        )
+        return answer is not None
+
+    def pause_schedule(self, workflow: str, schedule: str, backend: int) -> bool:
+        request = schedules_pb2.PauseScheduleRequest(workflow=workflow, name=schedule)
+        about = {"schedule": schedule}
+        method: Callable[[Admin], Any] = lambda admin: admin.schedules.PauseSchedule  # noqa: E731
+        return self._administer("pause_schedule", backend, method, request, about) is not None
 
     def pending(self, backend: int) -> Any:
         """Approvals that wait, or None."""

@@ -18,6 +18,7 @@ from tests.faults.load_record import LoadRecord
 from tests.faults.packages import Packages
 from tests.faults.people import ADMINISTRATOR, People
 from tests.faults.releases import ENVIRONMENT
+from tests.faults.schedule_people import SchedulePeople
 from tests.faults.settle import settle
 from workflow_api.v1.environments_pb2 import EnvironmentBuildState
 
@@ -59,10 +60,10 @@ def run_campaign(folder: Path, seed: int, store: str, extent: plan.Extent) -> Ou
         people = People(cluster, journal, calls, known)
         packages = Packages(calls, cluster.wheels)
         there = {name: weight for name, weight in plan.workflows(store).items() if name in cluster.flows}
-        people_with_flows = FlowPeople(calls, known)
-        others = {**people.operations, **packages.operations, **people_with_flows.operations}
+        groups = (people, packages, FlowPeople(calls, known), SchedulePeople(calls))
+        others = {kind: carry_out for group in groups for kind, carry_out in group.operations.items()}
         load = Load(calls, known, there, cluster.hook, others)
-        injector = FaultInjector(cluster, journal, load, plan.faults(seed, store, extent))
+        injector = FaultInjector(cluster, journal, calls, load, plan.faults(seed, store, extent))
 
         def enough() -> bool:
             injector.look(load.answered)

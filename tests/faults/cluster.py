@@ -33,7 +33,15 @@ from workflow_api.v1 import webhooks_pb2, workflows_pb2
 
 MANIFESTS: Final = tuple(
     Path(__file__).with_name(name)
-    for name in ("workflows.yaml", "content.yaml", "packages.yaml", "attached.yaml", "flows.yaml", "stored_inputs.yaml")
+    for name in (
+        "workflows.yaml",
+        "content.yaml",
+        "packages.yaml",
+        "attached.yaml",
+        "flows.yaml",
+        "schedules.yaml",
+        "stored_inputs.yaml",
+    )
 )
 BUCKET: Final = "workflows"
 INBOX: Final = "inbox"

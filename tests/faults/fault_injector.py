@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
+from tests.faults.calls import Calls
 from tests.faults.cluster import Cluster
 from tests.faults.contention import hold
 from tests.faults.journal import Journal
@@ -34,11 +35,11 @@ _S3: Final = {
 class FaultInjector:
     """Carries out faults in their order, up to two at once, never two on the same thing."""
 
-    def __init__(self, cluster: Cluster, journal: Journal, load: Load, faults: list[Fault]) -> None:
+    def __init__(self, cluster: Cluster, journal: Journal, calls: Calls, load: Load, faults: list[Fault]) -> None:
         self._cluster = cluster
         self._journal = journal
         self._load = load
-        self._of_workers = WorkerFaults(cluster, journal, load)
+        self._of_workers = WorkerFaults(cluster, journal, calls, load)
         self._left = list(faults)
         self._free = threading.Semaphore(_AT_ONCE)
         self._locks: dict[str, threading.Lock] = {}

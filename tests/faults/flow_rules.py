@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from tests.faults import schedule_rules
 from tests.faults.flow_state import ChildEvent, StepRow
 from tests.faults.journal import Record
 from tests.faults.state import TERMINAL, RunRow, State
@@ -30,7 +31,11 @@ def own(state: State) -> dict[str, RunRow]:
 
 def starts(state: State) -> dict[str, RunRow]:
     """The runs that callers started with references of their own."""
-    return {run_id: row for run_id, row in own(state).items() if row.resumed_from is None}
+    return {
+        run_id: row
+        for run_id, row in own(state).items()
+        if row.resumed_from is None and row.triggered_by != schedule_rules.SCHEDULE
+    }
 
 
 def _children(state: State) -> dict[str, RunRow]:

@@ -32,6 +32,7 @@ _PAGES: Final = (
     "/approvals",
     "/approvals/history",
     "/workflows",
+    "/schedules",
     "/resources/environments",
     "/resources/environments/tables",
     "/deployment/health",

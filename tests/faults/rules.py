@@ -5,7 +5,16 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from tests.faults import answers, console_rules, content_rules, flow_rules, machine_rules, package_rules, waiting_rules
+from tests.faults import (
+    answers,
+    console_rules,
+    content_rules,
+    flow_rules,
+    machine_rules,
+    package_rules,
+    schedule_rules,
+    waiting_rules,
+)
 from tests.faults.journal import Call, Record
 from tests.faults.state import TERMINAL, RunRow, State
 
@@ -372,6 +381,14 @@ RULES: Final = (
     Rule("every resumed run is linked both ways", _resumed, flow_rules.broken_links),
     Rule("every resume is of one run", _calls("resume"), flow_rules.doubled_resumes),
     Rule("every reused value is that of the ended run", _resumed, flow_rules.changed_values),
+    Rule("no due time starts two runs", lambda _, state: len(state.schedules.starts), schedule_rules.doubly_started),
+    Rule(
+        "every due time is decided, once",
+        lambda _, state: sum(map(len, schedule_rules.due_times(state).values())),
+        schedule_rules.undecided_times,
+    ),
+    Rule("every planned start starts one run, or is cancelled", _sent("plan_start"), schedule_rules.lost_plans),
+    Rule("every trigger is of one run", _calls("trigger_schedule"), schedule_rules.lost_triggers),
 )
 
 

@@ -11,6 +11,7 @@ from tests.faults.databases import reading
 from tests.faults.load import Load
 from tests.faults.load_record import Key, LoadRecord
 from tests.faults.releases import ENVIRONMENT
+from tests.faults.schedule_people import RECURS, SCHEDULES
 from tests.support.poll import until
 from workflow_api.v1.environments_pb2 import ENVIRONMENT_BUILD_STATE_BUILDING
 
@@ -24,6 +25,8 @@ _PUBLICATIONS_SECONDS: Final = 420
 _REVOKED_SECONDS: Final = 125
 
 _IN_FLIGHT: Final = "SELECT count(*) FROM runs WHERE status IN ('queued', 'running', 'waiting_for_approval')"
+# All planned starts are due within seconds.
+_DUE: Final = "SELECT count(*) FROM schedules WHERE next_at <= {} OR (name IS NULL AND next_at IS NOT NULL)"
 _TO_PUBLISH: Final = "SELECT count(*) FROM publications WHERE state IN ('pending', 'removing')"
 _TO_REMOVE: Final = "SELECT (SELECT count(*) FROM pending_removals) + (SELECT count(*) FROM pending_deletions)"
 
@@ -50,6 +53,10 @@ def settle(cluster: Cluster, calls: Calls, known: LoadRecord, load: Load) -> dic
     note("parts")
     load.settle_starts()
     note("starts")
+    _wait(lambda: _count(cluster, _DUE.format(round(time.time() * 1000))) == 0, _SECONDS)
+    for number, name in enumerate(SCHEDULES):
+        _wait(partial(calls.pause_schedule, RECURS, name, number % 2), _SECONDS)
+    note("schedules")
     _wait(lambda: _cancel_all(cluster, calls, known) == 0, _REST_SECONDS)
     note("runs")
     for number, run in enumerate(known.runs(lambda run: run.erased and not run.key.revoked)):

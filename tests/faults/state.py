@@ -19,6 +19,7 @@ from tests.faults.databases import reading
 from tests.faults.flow_state import Flows, read_flows
 from tests.faults.journal import digest
 from tests.faults.planted import GIVEN_TEXT, holds_planted
+from tests.faults.schedule_state import Schedules, read_schedules
 from tests.support.browsing import Browser
 from tests.support.wire import BASE, Address
 
@@ -51,6 +52,8 @@ class RunRow(NamedTuple):
     parent_step: str | None = None
     parent_item: int | None = None
     result: str | None = None
+    triggered_by: str = "api_key"
+    created_at: int = 0
 
 
 class OutputRow(NamedTuple):
@@ -110,6 +113,7 @@ class State:
     expired: list[tuple[str, str]] = field(default_factory=list)
     """The approval and the run of each deadline that passed, as the audit trail has them."""
     flows: Flows = field(default_factory=Flows)
+    schedules: Schedules = field(default_factory=Schedules)
     outputs: dict[str, OutputRow] = field(default_factory=dict)
     quota: dict[str, int] = field(default_factory=dict)
     revoked: set[str] = field(default_factory=set)
@@ -169,7 +173,7 @@ SELECT r.run_id, r.key_id, r.client_reference, r.status, r.data_purged_at,
     (SELECT count(*) FROM approvals a WHERE a.run_id = r.run_id AND a.state = 'pending'),
     (SELECT count(*) FROM parks p WHERE p.run_id = r.run_id),
     r.error_code, r.finished_at, r.started_at, r.resumed_from, r.resumed_by, r.parent_run_id, r.parent_step,
-    r.parent_item, r.result
+    r.parent_item, r.result, r.triggered_by, r.created_at
 FROM runs r
 """
 _CONTENT: Final = (
@@ -189,6 +193,10 @@ SELECT approval_id, state, decided_by,
 FROM approvals a
 """
 _EXPIRED: Final = "SELECT target, details FROM audit_records WHERE action = 'approval.expired'"
+_RESULTS_FOR_PEOPLE: Final = """
+SELECT run_id, result FROM runs
+WHERE key_id = '' AND triggered_by <> 'schedule' AND status = 'completed' AND data_purged_at IS NULL
+"""
 _IN_FOLDER: Final = re.compile(r"\b(runs|uploads)/.*")
 _SEGMENTS: Final = """
 SELECT g.segment_id, g.run_id, g.last_seq, count(e.seq), min(e.seq), max(e.seq)
@@ -218,9 +226,9 @@ def look(scene: Mapping[str, Any]) -> State:
         state.approvals = {row[0]: Decision(*row[1:]) for row in database.execute(_APPROVALS)}
         state.expired = [(target, json.loads(details)["run_id"]) for target, details in database.execute(_EXPIRED)]
         state.flows = read_flows(database)
+        state.schedules = read_schedules(database)
         state.uploads = dict(database.execute("SELECT upload_id, run_id FROM uploads").fetchall())
-        of_people = "SELECT run_id, result FROM runs WHERE key_id = '' AND status = 'completed'"
-        results = database.execute(f"{of_people} AND data_purged_at IS NULL").fetchall()
+        results = database.execute(_RESULTS_FOR_PEOPLE).fetchall()
         state.results_for_people = {run_id: json.loads(result or "null") for run_id, result in results}
         outputs = database.execute("SELECT output_id, run_id, path, sha256, size_bytes, object_key FROM outputs")
         state.outputs = {row[0]: OutputRow(*row[1:]) for row in outputs}

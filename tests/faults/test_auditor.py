@@ -13,6 +13,7 @@ from tests.faults.console_rules import NO_KEY
 from tests.faults.flow_histories import WRONG_FLOWS, Change, add_flows
 from tests.faults.journal import FaultWindow, Journal, Record, read
 from tests.faults.releases import ENVIRONMENT, PARTS
+from tests.faults.schedule_histories import WRONG_SCHEDULES, add_schedules
 from tests.faults.state import BuildFolder, Decision, OutputRow, RunRow, SegmentRow, State, StoredObject
 
 KEY, RUN, ERASED, SEGMENT, OUTPUT, APPROVAL = "ak_1", "run_1", "run_2", "seg_1", "out_1", "apr_1"
@@ -173,6 +174,7 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
     state.runs[ATTACHED] = RunRow(NO_KEY, "console-1", "completed", None, 3, 9, 0, 0, 0)
     state.objects[f"uploads/{UPLOAD}/1/0-3"] = StoredObject(3, "abc")
     add_flows(calls, state)
+    add_schedules(calls, state)
     return calls, state
 
 
@@ -338,6 +340,7 @@ WRONG: list[tuple[str, Change]] = [
     ("every change reached its webhook, in order", lambda _, state: state.accepted.append(("msg_5", RUN, "run.ended"))),
     ("every change reached its webhook, in order", set_run(parked=2)),
     *WRONG_FLOWS,
+    *WRONG_SCHEDULES,
 ]
 
 
@@ -423,6 +426,7 @@ def test_a_failed_answer_near_a_fault_is_no_violation(tmp_path: Path) -> None:
 def test_a_revoked_key_that_still_works_after_two_minutes_is_found(tmp_path: Path) -> None:
     calls, state = right()
     record = journal_of(tmp_path, calls)
-    *_, revoke, late = record.calls
+    (revoke,) = record.of("revoke_key")
+    (late,) = record.of("read_key")
     late.status, late.code, late.sent = 200, None, revoke.answered + 121
     assert "121 s after its revocation" in report(record, state)[0]

@@ -11,11 +11,13 @@ from typing import Final
 
 import psycopg
 
+from tests.faults.calls import Calls
 from tests.faults.cluster import Cluster, SupervisedPart
 from tests.faults.databases import reading
 from tests.faults.journal import Journal
 from tests.faults.load import ASKED_READS, BUSY, BUSY_SECONDS, CALLS, EXPIRES, FANS_OUT, Load
 from tests.faults.plan import STEP_SLOTS, Fault, launch_timeout_seconds
+from tests.faults.schedule_people import PLANNED
 
 WORKERS: Final = 2
 _BACK_SECONDS: Final = 240
@@ -25,6 +27,8 @@ _WAVES: Final = 5
 _ASKED: Final = 8
 _ASKED_SECONDS: Final = 20
 _FLOWS_EACH: Final = 3
+_PLANNED_TOGETHER: Final = 8
+_PLANNED_AHEAD_SECONDS: Final = 2.0
 _AMID_SECONDS: Final = 20
 _LOOK_EVERY_SECONDS: Final = 0.05
 _AMID_FAN_OUT: Final = """
@@ -38,9 +42,10 @@ _AT_DEADLINE: Final = "SELECT 1 FROM approvals WHERE state = 'pending' AND deadl
 class WorkerFaults:
     """Carries out each of its `kinds` until it is over."""
 
-    def __init__(self, cluster: Cluster, journal: Journal, load: Load) -> None:
+    def __init__(self, cluster: Cluster, journal: Journal, calls: Calls, load: Load) -> None:
         self._cluster = cluster
         self._journal = journal
+        self._calls = calls
         self._load = load
         self.kinds: Mapping[str, Callable[[Fault], None]] = {
             "stop worker past its lease": self._stop,
@@ -53,6 +58,8 @@ class WorkerFaults:
             "kill workers amid flows": self._kill_workers_amid_flows,
             "kill service amid flows": self._kill_service_amid_flows,
             "kill backend at a deadline": self._kill_at_deadline,
+            "kill backend at a due time": self._kill_backend_at_due_time,
+            "kill service at a due time": self._kill_service_at_due_time,
         }
 
     def _stop(self, fault: Fault) -> None:
@@ -126,6 +133,20 @@ class WorkerFaults:
         # Deadlines take effect within about a second.
         self._wait_for(lambda: _AT_DEADLINE.format(round((time.time() + fault.chance) * 1000)))
         end_parts([self._cluster.part("backend", fault.target)], signal.SIGKILL, meanwhile=self._load.approve_all)
+
+    def _kill_backend_at_due_time(self, fault: Fault) -> None:
+        self._kill_at_due_time(self._cluster.part("backend", fault.target), fault)
+
+    def _kill_service_at_due_time(self, fault: Fault) -> None:
+        self._kill_at_due_time(self._cluster.part("service", fault.target), fault)
+
+    def _kill_at_due_time(self, part: SupervisedPart, fault: Fault) -> None:
+        """Kills what decides on due times in the second in which starts that people planned are due."""
+        due_at = time.time() + _PLANNED_AHEAD_SECONDS
+        for number in range(_PLANNED_TOGETHER):
+            self._calls.plan(PLANNED, f"fault-{fault.number}-{number}", due_at, number % 2)
+        time.sleep(max(0.0, due_at + fault.chance - time.time()))
+        end_parts([part], signal.SIGKILL)
 
     def _wait_for(self, query: Callable[[], str]) -> None:
         """Waits until a query gives a row, for a bounded time: another fault may keep it from that."""

@@ -14,6 +14,7 @@ from backend.storage.tables.metadata import METADATA
 from tests.support.own_postgresql import OwnPostgresql
 
 _NAMED = "WORKFLOW_API_TEST_POSTGRES"
+_ENDED_WITHIN_MS = 30_000
 
 
 class Postgresql:
@@ -83,11 +84,12 @@ class Postgresql:
 
 
 def end_sessions(url: str) -> None:
-    """Ends every other session of a database, as a restart of the server does."""
+    """Ends every other session of a database, as a restart of the server does; returns once they are gone."""
     with psycopg.connect(url) as connection:
         connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+            [_ENDED_WITHIN_MS],
         )
 
 

@@ -97,7 +97,7 @@ def test_a_listener_that_lost_its_connection_learns_that_it_may_have_missed_some
     with process(url) as one, process(url, there), psycopg.connect(url, autocommit=True) as admin:
         until(listening(there), "the other process to listen")
         admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity"
             " WHERE datname = current_database() AND query LIKE 'LISTEN%'"
         )
         until(lambda: there.missed > 1, "the process to listen again")
@@ -112,7 +112,7 @@ def test_announcements_outlast_the_connection_that_sends_them(url: str) -> None:
         one.write(announcing("run_1"), lock_key="a")
         until(lambda: there.names == {"run_1"}, "the announcement")
         admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity"
             " WHERE datname = current_database() AND query LIKE 'SELECT pg_notify%'"
         )
         one.write(announcing("run_2"), lock_key="a")
