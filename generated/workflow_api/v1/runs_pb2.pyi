@@ -175,7 +175,7 @@ class _DeadlineActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Deadli
     DEADLINE_ACTION_UNSPECIFIED: _DeadlineAction.ValueType  # 0
     """No deadline."""
     DEADLINE_ACTION_REJECT: _DeadlineAction.ValueType  # 1
-    """It rejects it: a decision of nobody, with the comment `deadline`."""
+    """Rejects the approval, without a person, with the comment `deadline`."""
     DEADLINE_ACTION_FAIL: _DeadlineAction.ValueType  # 2
     """It fails the run, with no decision."""
 
@@ -185,7 +185,7 @@ class DeadlineAction(_DeadlineAction, metaclass=_DeadlineActionEnumTypeWrapper):
 DEADLINE_ACTION_UNSPECIFIED: DeadlineAction.ValueType  # 0
 """No deadline."""
 DEADLINE_ACTION_REJECT: DeadlineAction.ValueType  # 1
-"""It rejects it: a decision of nobody, with the comment `deadline`."""
+"""Rejects the approval, without a person, with the comment `deadline`."""
 DEADLINE_ACTION_FAIL: DeadlineAction.ValueType  # 2
 """It fails the run, with no decision."""
 Global___DeadlineAction: _TypeAlias = DeadlineAction  # noqa: Y015
