@@ -64,6 +64,7 @@ COMMANDS: Final = (
     ),
     CommandModule("delete", "Delete a workflow, agent, environment, connector or knowledge graph.", "manifests"),
     CommandModule("validate", "Check manifests without a server.", "manifests"),
+    CommandModule("export", "Write all definitions as files that can be applied again."),
     CommandModule("redact", "Show what a PII policy would find and replace in files."),
     CommandModule("schema", "Print JSON Schemas for editors.", "manifests"),
     CommandModule("workflows", "List, show, activate and deactivate workflows; go back to a version."),

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from deploy.cli.main import run
+from tests.conftest import NewDatabase
 from tests.contract.conftest import NewCaller
 from tests.support.admin import SCOPES, Credentials
 from tests.support.client import Caller
@@ -88,6 +89,48 @@ kind: Environment
 name: cli-sound-but-small
 network: none
 memory_mb: 1
+"""
+
+
+EXPORTED = """
+kind: Environment
+name: small
+memory_mb: 2000
+---
+kind: Connector
+name: store
+type: s3
+bucket: papers
+endpoint_url: https://s3.example.org
+---
+kind: Agent
+name: a b
+type: python
+code: |
+  def run(context):
+      return "${vars}"
+---
+kind: Agent
+name: A/b
+type: python
+code: "def run(context): return 2"
+---
+kind: Agent
+name: foldered
+type: python
+source: lib
+entrypoint: main:run
+---
+kind: Workflow
+name: Off duty
+status: active
+parameters: [{name: count, type: integer, default: 3}]
+schedules: [{name: nightly, cron: "0 2 * * *", paused: true}]
+steps:
+  - {step: one, agent: a b, environment: small}
+  - {step: two, agent: foldered, environment: small, needs: [one], when: "parameters.count > 2"}
+  - {step: three, agent: A/b, environment: small, needs: [two]}
+result: {step: three}
 """
 
 
@@ -360,6 +403,44 @@ def test_the_code_of_a_folder_is_downloaded_again(command: CommandLine, tmp_path
     assert sorted(written) == [str(out / "lib" / "words.txt"), str(out / "main.py")]
     assert (out / "main.py").read_bytes() == (folder.parent / "main.py").read_bytes()
     assert "must be empty" in command.error("agents", "show", "cli-folder", "--download", str(out))["message"]
+
+
+def test_exported_definitions_apply_again_without_a_new_version(tmp_path: Path, new_database: NewDatabase) -> None:
+    given = tmp_path / "given"
+    (given / "lib").mkdir(parents=True)
+    (given / "lib" / "main.py").write_text("def run(context):\n    return 1\n")
+    (given / "flow.yaml").write_text(EXPORTED)
+    service = Service(tmp_path, database=new_database())
+    service.start()
+    try:
+        command = CommandLine(service)
+        command("apply", str(given / "flow.yaml"))
+        command("workflows", "deactivate", "Off duty")
+
+        out = tmp_path / "out"
+        items = command.json("export", str(out))["items"]
+        again = command.json("apply", *(item["file"] for item in items))["items"]
+        told = command("export", str(tmp_path / "told")).stdout
+        refused = command.error("export", str(out))
+    finally:
+        service.stop()
+
+    assert {(item["kind"], item["outcome"]) for item in again} == {
+        (kind, "unchanged") for kind in ("Environment", "Agent", "Workflow", "Connector")
+    }
+    assert [item["version"] for item in again] == [item["version"] for item in items]
+    files = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+    assert files >= {
+        "agents/A-b.yaml",
+        "agents/a-b-2.yaml",
+        "agents/foldered/agent.yaml",
+        "agents/foldered/lib/main.py",
+        "workflows/Off-duty.yaml",
+    }
+    assert "status: inactive\n" in (out / "workflows" / "Off-duty.yaml").read_text()
+    assert f"{tmp_path / 'told' / 'agents'}/*.yaml" in told
+    assert str(tmp_path / "told" / "agents" / "foldered" / "agent.yaml") in told
+    assert "must be empty" in refused["message"]
 
 
 def test_a_definition_is_deleted_unless_it_is_used(service: Service, command: CommandLine, tmp_path: Path) -> None:

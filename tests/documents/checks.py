@@ -36,11 +36,13 @@ def toml_problem(body: str, folder: Path) -> object:
 
 
 def yaml_problem(body: str, folder: Path) -> object:
-    """Reads manifests, or a part of one, as `apply` does; what is for Prometheus or Kubernetes, by their rules."""
+    """Reads manifests, or a part of one, as `apply` does; other files by the rules of the program that they are for."""
     if body.startswith("rule_files:"):
         return _prometheus_problem(body, folder)
     if "\nkind: Kustomization\n" in body:
         return _overlay_problem(yaml.safe_load(body))
+    if "\njobs:\n" in body:
+        return _job_problem(yaml.safe_load(body))
     if body.startswith("mode: "):
         body = f"pii_policy:\n{textwrap.indent(body, '  ')}"
     if not re.search(r"^kind: ", body, re.MULTILINE):
@@ -57,6 +59,13 @@ def _prometheus_problem(body: str, folder: Path) -> object:
     shutil.copy(_DEPLOY / "monitoring" / "alerts.yaml", folder)
     (folder / "prometheus.yml").write_text(body, encoding="utf-8")
     return _said_by("promtool", "check", "config", folder / "prometheus.yml")
+
+
+def _job_problem(workflow: Mapping[str, Any]) -> object:
+    """Each step of a job of GitHub Actions uses an action or runs a command, and the job says where it runs."""
+    jobs = list(workflow["jobs"].values())
+    unplaced = [job for job in jobs if "runs-on" not in job]
+    return unplaced + [step for job in jobs for step in job["steps"] if ("uses" in step) == ("run" in step)] or None
 
 
 def _overlay_problem(overlay: Mapping[str, Any]) -> object:

@@ -1,0 +1,160 @@
+"""`workflow-api export`: all definitions of a deployment as files that can be applied again."""
+
+import io
+import re
+import shlex
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from deploy.cli.option_names import NAMED_OPTIONS, option_names
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
+from deploy.cli.output.printing import print_json, print_line
+from deploy.cli.output.records import PAGE, items_of, record_of
+from deploy.cli.run_outputs import replaced, safe_path, writing
+from deploy.client.backend import BackendClient, connected
+from deploy.failures import CommandError
+from workflow_api.v1 import definitions_pb2, workflows_pb2
+
+_FOLDERS: Final = {
+    "Environment": ("environments", workflows_pb2.RESOURCE_KIND_ENVIRONMENT),
+    "Agent": ("agents", workflows_pb2.RESOURCE_KIND_AGENT),
+    "Connector": ("connectors", workflows_pb2.RESOURCE_KIND_CONNECTOR),
+    "KnowledgeGraph": ("graphs", workflows_pb2.RESOURCE_KIND_KNOWLEDGE_GRAPH),
+}
+"""The folder of each kind of resource, in the order in which the kinds are written."""
+
+_WORKFLOWS: Final = "workflows"
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+# Not among the files that an agent with `source: .` consists of.
+_HIDDEN_MANIFEST: Final = ".agent.yaml"
+_NAME_LINE: Final = re.compile(r"^name: .*\n", re.MULTILINE)
+
+
+class ExportedDefinition(NamedTuple):
+    """A definition with its manifest and, of an agent with `source`, the folder's files by path."""
+
+    kind: str
+    name: str
+    version: int
+    text: str
+    source: str | None = None
+    files: Mapping[str, bytes] = MappingProxyType({})
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to write; empty, or not there yet.")],
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Write the newest version of every definition as a manifest, and the code of agents beside it.
+
+    Where nothing has changed since, applying the files makes no new version.
+    """
+    with option_names(NAMED_OPTIONS), connected(grpc) as backend:
+        definitions = list(_definitions(backend))
+    paths = _write(folder, definitions)
+    if as_json:
+        items = [
+            {"kind": each.kind, "name": each.name, "version": each.version, "file": str(path)}
+            for each, path in zip(definitions, paths, strict=True)
+        ]
+        print_json({"items": items})
+        return
+    print_line(f"{len(definitions):,} definitions are in {folder}. Apply them with:")
+    print_line(f"workflow-api apply {' '.join(_arguments(definitions, paths))}")
+
+
+def _definitions(backend: BackendClient) -> Iterator[ExportedDefinition]:
+    """Yields every definition, resources before the workflows that use them."""
+    for kind, (_, number) in _FOLDERS.items():
+        request = workflows_pb2.ListResourcesRequest(kind=number, page_size=PAGE)
+        pages = backend.pages(backend.workflows.ListResources, request)
+        for item in items_of(pages):
+            manifest = _manifest(backend, kind, item["resource_id"])
+            if kind == "Agent":
+                yield _with_source(backend, item["resource_id"], manifest)
+            else:
+                yield manifest
+    listing = workflows_pb2.ListWorkflowsRequest(page_size=PAGE, include_inactive=True)
+    workflow_pages = backend.pages(backend.workflows.ListWorkflows, listing)
+    for item in items_of(workflow_pages):
+        manifest = _manifest(backend, "Workflow", item["workflow_id"])
+        yield manifest._replace(text=_NAME_LINE.sub(rf"\g<0>status: {item['status']}\n", manifest.text, count=1))
+
+
+def _manifest(backend: BackendClient, kind: str, definition: str) -> ExportedDefinition:
+    request = definitions_pb2.GetManifestRequest(kind=kind, definition=definition)
+    found = backend.call(backend.definitions.GetManifest, request)
+    if not found.text:
+        raise CommandError(f"{kind} {found.name} is too long for a manifest; nothing is written.")
+    return ExportedDefinition(kind, found.name, found.version, found.text)
+
+
+def _with_source(backend: BackendClient, agent_id: str, manifest: ExportedDefinition) -> ExportedDefinition:
+    """Returns an agent with the files of its `source`, if it has one."""
+    request = workflows_pb2.GetResourceRequest(
+        kind=workflows_pb2.RESOURCE_KIND_AGENT, resource=agent_id, version=manifest.version
+    )
+    definition = record_of(backend.call(backend.workflows.GetResource, request))["definition"].value()
+    if "digest" not in definition:
+        return manifest
+    code_request = definitions_pb2.GetAgentCodeRequest(agent=agent_id, version=manifest.version)
+    code = backend.call(backend.definitions.GetAgentCode, code_request)
+    with zipfile.ZipFile(io.BytesIO(code.archive)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    return manifest._replace(source=definition["source"], files=files)
+
+
+def _write(folder: Path, definitions: Sequence[ExportedDefinition]) -> list[Path]:
+    """Writes all definitions and returns the paths of their manifests.
+
+    Raises:
+        CommandError: the folder is not empty, or a file cannot be written.
+    """
+    paths: list[Path] = []
+    taken: set[Path] = set()
+    with writing():
+        if folder.exists() and any(folder.iterdir()):
+            raise CommandError(f"{folder} must be empty, or not exist: nothing is written over.")
+        for each in definitions:
+            path = _path_of(folder, each, taken)
+            contents = {path: each.text.encode()}
+            if each.source is not None:
+                source = path.parent / safe_path(each.source)
+                contents |= {source / safe_path(name): content for name, content in each.files.items()}
+            for target, content in contents.items():
+                with replaced(target) as file:
+                    file.write(content)
+            paths.append(path)
+    return paths
+
+
+def _path_of(folder: Path, definition: ExportedDefinition, taken: set[Path]) -> Path:
+    """Returns the path of a manifest: by the name of the definition, with a number where another has that path."""
+    kind = _WORKFLOWS if definition.kind == "Workflow" else _FOLDERS[definition.kind][0]
+    stem = _UNSAFE.sub("-", definition.name).strip(".-") or "unnamed"
+    number = 1
+    # A file system may not tell upper case from lower case.
+    while _lower(base := folder / kind / (stem if number == 1 else f"{stem}-{number}")) in taken:
+        number += 1
+    taken.add(_lower(base))
+    if definition.source is None:
+        return base.with_name(f"{base.name}.yaml")
+    return base / (_HIDDEN_MANIFEST if definition.source == "." else "agent.yaml")
+
+
+def _lower(path: Path) -> Path:
+    return path.with_name(path.name.lower())
+
+
+def _arguments(definitions: Sequence[ExportedDefinition], paths: Sequence[Path]) -> list[str]:
+    """Returns the arguments by which a shell names all manifests."""
+    plain = {path.parent for each, path in zip(definitions, paths, strict=True) if each.source is None}
+    with_source = [path for each, path in zip(definitions, paths, strict=True) if each.source is not None]
+    patterns = [f"{shlex.quote(str(parent))}/*.yaml" for parent in sorted(plain)]
+    return patterns + [shlex.quote(str(path)) for path in with_source]
