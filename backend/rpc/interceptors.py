@@ -1,5 +1,6 @@
 """Wrapper of every RPC: its checks, errors as statuses, metrics, and log lines."""
 
+import errno
 import logging
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ CallLog = Callable[[Any, grpc.ServicerContext, float, str, str], None]
 
 # Time within which a stream that waits on a thread notices that its caller has gone.
 _PAUSE_SECONDS: Final = 0.5
+# As a database without room: the call may succeed once there is room again.
+_DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _OK: Final = grpc.StatusCode.OK.name
 # Calls that edges and consoles make all the time by themselves, and calls that only follow.
 _ROUTINE: Final = frozenset({"GetSession", "RecordUsage", "WatchKeyMirror", "WatchRunChanges"})
@@ -257,7 +260,9 @@ def _logged(error: Exception, name: str, request_id: str) -> ApiError:
         _LOG.log(level, "%s failed: %s", name, error, extra=extra)
     else:
         _LOG.error("%s failed", name, exc_info=error, extra=extra)
-    away = isinstance(error, (DatabaseUnavailableError, ObjectStoreError, ValidatorUnavailableError))
+    away = isinstance(error, (DatabaseUnavailableError, ObjectStoreError, ValidatorUnavailableError)) or (
+        isinstance(error, OSError) and error.errno in _DISK_FULL
+    )
     return ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE if away else errors_pb2.ERROR_REASON_INTERNAL)
 
 

@@ -1,16 +1,18 @@
-"""What the wrapper of every method logs of a failure."""
+"""Failures of a servicer, as the wrapper of every method logs and answers them."""
 
+import errno
 import logging
 from typing import Any
 
 import pytest
 
+from backend.common.errors import ApiError
 from backend.rpc.interceptors import handlers_of
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.outage import Outage
-from contract.local_context import LocalContext
+from contract.local_context import LocalContext, RefusedCall
 from contract.metadata import REQUEST_ID
-from workflow_api.v1 import edge_pb2
+from workflow_api.v1 import edge_pb2, errors_pb2
 
 SERVICE = edge_pb2.DESCRIPTOR.services_by_name["EdgeService"]
 RECORD_USAGE = "/workflow_api.v1.EdgeService/RecordUsage"
@@ -25,9 +27,26 @@ def failing(error: Exception) -> object:
     return type("Failing", (), {method.name: fail for method in SERVICE.methods})()
 
 
-def call(error: Exception, *metadata: tuple[str, str]) -> None:
+def call(error: Exception, *metadata: tuple[str, str]) -> RefusedCall | None:
     handlers = handlers_of(failing(error), SERVICE)
-    handlers[RECORD_USAGE].call(edge_pb2.RecordUsageRequest(), LocalContext(metadata, 1.0))
+    context = LocalContext(metadata, 1.0)
+    handlers[RECORD_USAGE].call(edge_pb2.RecordUsageRequest(), context)
+    return context.error
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE),
+        (OSError(errno.EACCES, "Permission denied"), errors_pb2.ERROR_REASON_INTERNAL),
+    ],
+    ids=["full", "quota", "not permitted"],
+)
+def test_a_full_disk_is_no_internal_error(error: OSError, reason: int) -> None:
+    refused = call(error)
+    assert isinstance(refused, ApiError)
+    assert refused.reason == reason
 
 
 @pytest.mark.parametrize(
