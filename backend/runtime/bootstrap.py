@@ -1,4 +1,4 @@
-"""Puts the runtime together; `backend.bootstrap` hands in what the services share."""
+"""Creates the runtime from settings, and from services that `backend.bootstrap` passes in."""
 
 import socket
 from collections.abc import Callable
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from backend.runtime.remote import RemoteRuntime
 
 _THREADS: Final = 32
-# Sweeps wait in them for their turn, which must not keep other runs from being copied or swept.
+# Waiting sweeps occupy these threads, and must not delay the copies and sweeps of other runs.
 _SLOW_THREADS: Final = 512
 
 
 def new_publisher(
     settings: BackendSettings, services: Services, objects: ObjectStore, graphs: Graphs, redactor: ConfinedRedactor
 ) -> Publisher:
-    """Makes what publishes outputs of runs to knowledge graphs."""
+    """Creates the publisher of outputs to knowledge graphs."""
     return Publisher(
         services.database,
         services.clock,
@@ -60,7 +60,7 @@ def new_publisher(
 
 
 def new_package_store(settings: BackendSettings) -> PackageStore:
-    """Makes what locks and builds packages of environments on this machine."""
+    """Creates the store that locks and builds packages of environments on this machine."""
     folder = settings.packages.folder or settings.data / "packages"
     return PackageStore(settings.packages, folder, interpreter.executable)
 
@@ -75,7 +75,7 @@ def new_local_runtime(
     upkeep: RetentionJob,
     open_sandbox: Callable[[], Sandbox] | None = None,
 ) -> LocalRuntime:
-    """Makes the runtime of a process that executes its runs itself; see `new_executor`."""
+    """Creates the runtime of a process that executes its runs itself; see `new_executor`."""
     executor = new_executor(settings, services, objects, publisher, redactor, packages, open_sandbox)
     most = SEGMENTS_PER_SLOT * settings.step_slots
     removals = Removals(services.database, objects, executor.forget, services.clock)
@@ -93,8 +93,8 @@ def new_remote_runtime(
     publisher: Publisher,
     upkeep: RetentionJob,
 ) -> "RemoteRuntime":
-    """Makes the runtime of a process whose runs are executed by workers; `url` is the database's."""
-    # DBOS is an extra that other deployments do without.
+    """Creates the runtime of a process whose runs workers execute; `url` is the database's."""
+    # Imported on use, because DBOS is an optional dependency.
     from backend.runtime.engines.dbos import DbosBackend
     from backend.runtime.remote import RemoteRuntime, most_of_workers
 
@@ -115,10 +115,10 @@ def new_executor(
     packages: PackageStore,
     open_sandbox: Callable[[], Sandbox] | None = None,
 ) -> Executor:
-    """Makes what executes segments in this process, with the sandbox of the settings unless another is given."""
+    """Creates the executor of segments in this process; `open_sandbox` replaces the sandbox of the settings."""
     work = settings.data / "work"
     threads = new_threads(_THREADS, "runtime")
-    # One for every segment, at each depth, and every step, so that none waits for another's files.
+    # One thread for every segment at each depth and every step, so that none waits for the files of another.
     most_slow = max(_SLOW_THREADS, (SEGMENTS_PER_SLOT * (MOST_DEPTH + 1) + 1) * settings.step_slots)
     slow_threads = new_threads(most_slow, "runtime-slow")
 
@@ -142,7 +142,7 @@ def new_executor(
             slots=StepSlots(
                 settings.step_slots,
                 settings.memory_mb or default_memory_mb(),
-                # Backends leave room among all workers.
+                # With DBOS, the backend reserves slots across all workers.
                 reserve=settings.engine == "local",
             ),
             threads=threads,
@@ -183,7 +183,7 @@ def new_executor(
 
 
 def _session(settings: BackendSettings, context: SegmentContext, on_free: Callable[[], None]) -> WorkerSession:
-    """Makes a session of the context's owner, with a lease where other processes share the database."""
+    """Creates a worker session, with a lease if other processes share the database."""
     engine = LocalEngine(context, on_free)
     database, clock, owner, timeout_ms = context.database, context.clock, context.owner, settings.launch_timeout_ms
     if settings.database is None:
@@ -191,20 +191,20 @@ def _session(settings: BackendSettings, context: SegmentContext, on_free: Callab
     slots, host = settings.step_slots, socket.gethostname()
     reaper = RunReaper(database, clock, engine, timeout_ms, owner, lease_clock=database.now)
     if settings.engine == "local":
-        # It begins each segment that it is handed, and steps wait for slots.
+        # The local engine begins every dispatched segment, and steps wait for slots.
         return WorkerSession(
             engine, context.slots, reaper, Lease(database, database.now, owner, host, slots, room=lambda: slots)
         )
     from backend.runtime.engines.dbos import DbosWorker
 
-    # No more than it has slots for, so that what workers have room for together is shared among them.
+    # At most one segment for each slot, so that segments spread over all workers.
     dbos_worker = DbosWorker(settings.database, owner, engine, slots, database)
     lease = Lease(database, database.now, owner, host, slots, room=lambda: dbos_worker.room)
     return WorkerSession(engine, context.slots, reaper, lease, dbos_worker)
 
 
 def _concurrent_sweeps(settings: BackendSettings) -> int:
-    """Returns how many sweeps fit: each holds a connection, and needs another from time to time."""
+    """Returns the number of concurrent sweeps: each holds a database connection, and needs a second at times."""
     if settings.database is None:
         return CONCURRENT_SWEEPS
     return max(1, min(CONCURRENT_SWEEPS, settings.database_connections // 4))

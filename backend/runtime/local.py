@@ -1,4 +1,4 @@
-"""The runtime of a process that executes its runs itself."""
+"""The runtime of a process that dispatches and executes its runs itself."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,10 +26,10 @@ class LocalRuntime:
         self.executor = executor
         """Executes the runs of this process."""
         self.dispatcher = dispatcher
-        """Dispatches runs, and removes what is left of erased ones."""
+        """Dispatches runs, and removes the data of erased runs."""
 
     def start(self) -> None:
-        """Starts to execute, then takes up what is queued; a start that fails leaves nothing running.
+        """Starts the executor, then dispatches queued runs; a failed start leaves nothing running.
 
         Raises:
             SandboxUnavailableError: steps cannot be isolated here as the settings ask; the message says what to do.
@@ -42,7 +42,7 @@ class LocalRuntime:
             raise
 
     def stop(self) -> None:
-        """Begins nothing new, lets steps go on for a short grace, and ends the rest as orphaned; may be repeated."""
+        """Stops dispatching, gives running steps a short grace, then ends their runs as orphaned; may be repeated."""
         self.dispatcher.stop()
         self.executor.stop()
 
@@ -51,29 +51,29 @@ class LocalRuntime:
         run: RunRow,
         segment_id: str,
         steps: Sequence[StepRow],
-        terms: ResolvedWorkflow,
+        workflow: ResolvedWorkflow,
         parameters: Mapping[str, Any],
         at: int,
     ) -> BegunSegment | None:
         """Begins a new run here, unless other runs wait for its slots; see `Runtime.begin_run`."""
         session = self.executor.sessions.present
-        if session is None or not session.begins_runs or run.pii_redaction or has_inputs(terms, parameters):
+        if session is None or not session.begins_runs or run.pii_redaction or has_inputs(workflow, parameters):
             return None
-        first = steps_to_begin(terms)
+        first = steps_to_begin(workflow)
         if not first or (first[0].kind == AGENT and not self.dispatcher.has_room(session.engine.running)):
             return None
-        engine, states = session.engine, StepStates(terms.steps, run.run_id, segment_id, steps)
-        # Steps that have no slot now wait for one as those of any segment.
-        begun = FirstSteps(session.slots, run.key_id, first, terms.parallel_steps, states, at)
+        engine, states = session.engine, StepStates(workflow.steps, run.run_id, segment_id, steps)
+        # Further steps wait for slots once the segment executes.
+        begun = FirstSteps(session.slots, run.key_id, first, workflow.parallel_steps, states, at)
         changes = states.take_changes()
         if not changes.approvals and not engine.reserve(segment_id):
             engine.call_soon(begun.release)
             return None
 
-        def settle(holds: bool) -> None:
+        def settle(committed: bool) -> None:
             if changes.approvals:
                 return
-            if not holds:
+            if not committed:
                 engine.release(segment_id)
                 engine.call_soon(begun.release)
                 return
@@ -84,7 +84,7 @@ class LocalRuntime:
                 first=True,
                 parameters=json_text.parse(run.parameters or "{}"),
                 input_text=run.input_text,
-                terms=terms,
+                workflow=workflow,
                 step_states=states,
                 redaction=None,
                 decisions=[],
@@ -104,7 +104,7 @@ class LocalRuntime:
         self.executor.sweep_now()
 
     def forget(self, run_id: str) -> None:  # noqa: ARG002 - its order is in the tables, and survives a crash
-        """Starts to remove what an erased run left; see `Runtime.forget`."""
+        """Starts to remove the data of an erased run; see `Runtime.forget`."""
         self.dispatcher.removing.wake()
 
     def measured(self) -> list[Family]:

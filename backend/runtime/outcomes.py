@@ -1,4 +1,4 @@
-"""Outcomes of runs that do not follow from their steps, with messages for the caller (contract 13.13)."""
+"""Outcomes with which the runtime itself ends runs: cancelled, orphaned, time limit, licence (contract 13.13)."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -52,23 +52,23 @@ def time_limit(max_run_hours: float) -> RunOutcome:
 
 
 class StartedRun(Protocol):
-    """The columns of a run that say whether it must end; rows of several queries have them."""
+    """Protocol of rows with the columns of a run that decide whether it must end."""
 
     @property
     def started_at(self) -> int | None:
-        """When its first segment began, in milliseconds."""
+        """Begin of the first segment, in milliseconds."""
 
     @property
     def max_run_hours(self) -> float | None:
-        """Its time limit; None for no limit."""
+        """Time limit of the run; None for no limit."""
 
     @property
     def cancel_requested_at(self) -> int | None:
-        """When somebody asked to cancel it; None where nobody did."""
+        """Time of the first request to cancel the run, or None."""
 
 
 def reason_to_stop(run: StartedRun, now: int) -> RunOutcome | None:
-    """Returns the outcome with which a started run must end now, by its row; None where it may go on."""
+    """Returns the outcome with which a started run must end now, or None if it may go on."""
     if run.cancel_requested_at is not None:
         return CANCEL
     if run.max_run_hours is None or run.started_at is None or now < run.started_at + run.max_run_hours * HOUR_MS:

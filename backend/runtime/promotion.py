@@ -1,6 +1,6 @@
-"""Promotion of what a run leaves: its result and the files of its steps become objects, before rows name them.
+"""Stores the result of a run and the files of its steps as objects, and makes their rows.
 
-The result step's value is judged by the version's schema (contract 14.9, 14.11, 25.8, 25.14).
+Objects are stored before rows name them (contract 14.9, 14.11, 25.8, 25.14).
 """
 
 import logging
@@ -59,7 +59,7 @@ _OF_ENCODING: Final = {"gzip": "application/gzip", "bzip2": "application/x-bzip2
 
 
 class StoredResult(NamedTuple):
-    """A result as the run shows it, the output that holds it, and warnings."""
+    """The result columns of a run, the output `result.json`, and warnings."""
 
     result: RunResult
     output: NewOutput
@@ -69,26 +69,26 @@ class StoredResult(NamedTuple):
 def make_result(
     objects: ObjectStore, run_id: str, value: str, mismatch: str | None, summary: str | None = None
 ) -> StoredResult:
-    """Stores the value, JSON text, as `result.json`.
+    """Stores the result, JSON text, as object `result.json`.
 
-    `mismatch` says how it does not fit its schema, and `summary` is the summary that it carries, if any.
+    `mismatch` says why the result does not fit its schema; `summary` is the summary in it, if any.
 
     Raises:
-        OSError: the store did not take it.
+        OSError: the object store failed.
     """
     output_id = new_id("out")
     key = object_key(run_id, output_id)
-    return _made(run_id, output_id, key, value, objects.put_bytes(key, value.encode()), mismatch, summary)
+    return _stored_result(run_id, output_id, key, value, objects.put_bytes(key, value.encode()), mismatch, summary)
 
 
 def result_in_row(run_id: str, value: str, summary: str | None = None) -> StoredResult:
     """Makes an inline result that fits its schema, whose `result.json` is read from the row of its run."""
     digest = ContentDigest()
     digest.update(value.encode())
-    return _made(run_id, new_id("out"), result_row_key(run_id), value, digest.stored(), None, summary)
+    return _stored_result(run_id, new_id("out"), result_row_key(run_id), value, digest.stored(), None, summary)
 
 
-def _made(
+def _stored_result(
     run_id: str,
     output_id: str,
     key: str,
@@ -152,12 +152,12 @@ def store_files(
     shared. Those are stored only with `share`, where later steps need them. Starts no file once `halt` is set.
 
     Raises:
-        OSError: the store did not take a file; those before it are discarded.
+        OSError: the store did not take a file; the files stored before it are discarded.
     """
     stored: list[StepFile] = []
     below = step if item_index is None else f"{step}/{item_index}"
     try:
-        for path in _named_apart(folder, shared):
+        for path in _rename_colliding(folder, shared):
             if halt.is_set():
                 break
             if promote and path not in shared:
@@ -171,12 +171,12 @@ def store_files(
 
 
 def discard(objects: ObjectStore, files: Iterable[StepFile]) -> None:
-    """Removes the objects of files that no row will name; others go with the run's final sweep or erasure."""
+    """Removes objects that no row will name; after a failure, the final sweep or an erasure removes the rest."""
     for file in files:
         try:
             objects.delete(file.object_key)
         except OSError:
-            # A silent store must not be waited for once for each of the others.
+            # An unresponsive store would delay each further removal.
             _LOG.exception("Object %s and those after it could not be removed, and nothing names them", file.object_key)
             return
 
@@ -196,7 +196,7 @@ def skipped_warning(step: str, skipped: Mapping[str, int], limits: OutputLimits)
     return f"Step '{step}' left files that are no outputs: {counts}."
 
 
-def _named_apart(folder: Path, shared: set[str]) -> list[str]:
+def _rename_colliding(folder: Path, shared: set[str]) -> list[str]:
     """Renames files that would be one file on other systems; returns the relative paths of all."""
     found = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
     found.sort(key=lambda path: (path in shared, path))

@@ -1,4 +1,4 @@
-"""Runs the agent of one step and returns its result (contract 25)."""
+"""Runs the agent of one step attempt: `StepRequest` in, `StepResult` or `StepFailed` out (contract 25)."""
 
 from collections.abc import Mapping
 

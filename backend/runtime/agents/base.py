@@ -20,7 +20,7 @@ OnProgress = Callable[[str, EventData], Awaitable[None] | None]
 
 
 def event_budget(limits: StepDataLimits) -> EventBudget:
-    """Returns the budget of the events of one attempt."""
+    """Returns the limits on events of one attempt, as a new budget."""
     return EventBudget(limits.event_bytes, limits.events, limits.event_data_bytes)
 
 
@@ -77,7 +77,7 @@ class StepResult:
 
 
 class StepFailed(Exception):  # noqa: N818 - the event's name in the contract (17.12)
-    """A step failed.
+    """The attempt of a step failed.
 
     `message` is for the caller and holds no traceback; `type` is the exception's type, or names the cause; `log` has
     the step's output and the traceback, for the step's own log. `final` says that trying again cannot help;

@@ -1,4 +1,4 @@
-"""The failures of steps in a sandbox, with messages for the caller."""
+"""Makes the failures of steps in a sandbox, with messages for the caller."""
 
 import json
 import signal

@@ -37,7 +37,7 @@ STRUCTURED_ANSWER: Final = "answer.json"
 MOST_CALLS: Final = 50
 MOST_TOOL_CALLS: Final = 200
 MORE_TRIES: Final = 2
-"""Number of times that the model may correct an answer that does not fit its schema, or the arguments of a tool."""
+"""Times that a model may correct its answer to fit the schema, or the arguments of a tool."""
 SECONDS_BETWEEN_EVENTS: Final = 2.0
 SECONDS_BETWEEN_LINES: Final = 0.5
 
@@ -157,7 +157,7 @@ class _Conversation:
         return self._configured.without_key(plain("".join(lines), 1024 * 1024)).encode()
 
     def emit_log(self, log: bytes) -> None:
-        """Passes on the new part of the log, so that people can read it while the step runs."""
+        """Passes the new part of the log to `on_text`, so that people can read it while the step runs."""
         if self._request.on_text is not None and log.startswith(self._emitted):
             self._request.on_text(log[len(self._emitted) :])
             self._emitted = log

@@ -1,9 +1,9 @@
-"""The engine on DBOS, for worker processes that share a database: DBOS gives each segment to one of them.
+"""The engine on DBOS, for worker processes that share a database: DBOS assigns each segment to one worker.
 
 Backends mark segments in the tables as dispatched, and workers listen for that. Each dispatch is one DBOS workflow,
 whose id is the segment's with the number of the dispatch: the first worker to start it executes the segment, and DBOS
-refuses the others. DBOS keeps an id for ever, so a segment that did not begin is dispatched again. The state that DBOS
-keeps does not count: the tables have the state, and an interrupted segment is never resumed.
+refuses the others. DBOS keeps an id for ever, so a segment that did not begin is dispatched again. The state of
+runs is in the service's tables, not in DBOS, and an interrupted segment is never resumed.
 """
 
 import logging
@@ -28,18 +28,18 @@ from backend.storage.outage import OUTAGE, TICK_SECONDS, Ticker
 _LOG = logging.getLogger(__name__)
 _DBOS_LOG: Final = logging.getLogger("dbos")
 
-# Errors of DBOS that are no Exception.
+# Errors of DBOS that do not derive from Exception.
 _OTHER_ERRORS: Final = (dbos_error.DBOSWorkflowCancelledError, dbos_error.DBOSWorkflowConflictIDError)
 _NAME: Final = "workflow-api"
 _WORKFLOW: Final = "segment"
 # DBOS would derive a version from the code.
 _APPLICATION_VERSION: Final = "1"
 PURGED_AT_ONCE: Final = 1_000
-"""Entries of DBOS that are read for each round of a purge."""
+"""Entries of DBOS that a purge reads at a time."""
 
 
 class DbosBackend:
-    """The engine of a process that executes nothing itself; `url` is the database's."""
+    """The engine of a backend without execution, which only purges DBOS's entries; `url` is the database's."""
 
     def __init__(self, url: str) -> None:
         self._client = DBOSClient(
@@ -92,7 +92,7 @@ class DbosBackend:
 class DbosWorker:
     """Takes dispatched segments for the local engine; `url` is the database's.
 
-    It takes up to `most` at once of runs, and as many of children at each depth, since those of parents wait for them.
+    It executes up to `most` segments at each depth of child runs, because parents wait for their children.
     """
 
     def __init__(self, url: str, owner: str, engine: LocalEngine, most: int, database: Database) -> None:
@@ -149,7 +149,7 @@ class DbosWorker:
         self._taking.start()
 
     def hear(self, names: Collection[str] | None) -> None:
-        """Takes segments at once if some were dispatched; a listener of the database."""
+        """Wakes the worker if segments were dispatched; a listener of the database's announcements."""
         if names is None or DISPATCHED in names:
             self._taking.wake()
 

@@ -27,7 +27,7 @@ class _Entry:
 
 
 class LocalEngine:
-    """Executes segments in this process; `on_free` is called whenever one has ended.
+    """Executes segments in this process; `on_free` is called after the end of each.
 
     A lock guards the segments, the reserved segments, and whether more are accepted. Tasks belong to the loop's thread
     alone. A segment is reserved while the start of its run is being committed.
@@ -133,7 +133,7 @@ class LocalEngine:
                 self._loop.call_soon_threadsafe(entry.segment.stop)
 
     def abandon(self, segment_id: str) -> None:
-        """Ends a segment that is not this process's any more; see `Engine.abandon`."""
+        """Ends a segment whose lease this process has lost; see `Engine.abandon`."""
         with self._lock:
             entry = self._segments.get(segment_id)
             if entry is not None:

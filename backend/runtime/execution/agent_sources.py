@@ -1,4 +1,4 @@
-"""The folders with the code of agents, as steps get them."""
+"""Cache of the code folders of agents, read from the database by digest."""
 
 import threading
 from collections import OrderedDict
@@ -13,12 +13,12 @@ _MOST_BYTES: Final = 64 * 2**20
 
 
 class AgentSources:
-    """Reads the code of agents by its digest, and keeps what was used last. Thread-safe."""
+    """Files of agents' code by the digest of their folder; keeps the ones that were used last. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, Mapping[str, bytes]] = OrderedDict()
+        self._cache: OrderedDict[str, Mapping[str, bytes]] = OrderedDict()
         self._bytes = 0
 
     def get(self, digest: str) -> Mapping[str, bytes] | None:
@@ -28,23 +28,23 @@ class AgentSources:
             DatabaseAwayError: the database cannot be reached.
         """
         with self._lock:
-            if digest in self._kept:
-                self._kept.move_to_end(digest)
-                return self._kept[digest]
+            if digest in self._cache:
+                self._cache.move_to_end(digest)
+                return self._cache[digest]
         archive = self._database.read(lambda tx: definitions_sql.archive(tx, digest))
         if archive is None:
             return None
         files = files_of(archive)
-        self._keep(digest, files)
+        self._cache_files(digest, files)
         return files
 
-    def _keep(self, digest: str, files: Mapping[str, bytes]) -> None:
+    def _cache_files(self, digest: str, files: Mapping[str, bytes]) -> None:
         with self._lock:
-            if digest not in self._kept:
-                self._kept[digest] = files
+            if digest not in self._cache:
+                self._cache[digest] = files
                 self._bytes += _size(files)
-            while self._bytes > _MOST_BYTES and len(self._kept) > 1:
-                self._bytes -= _size(self._kept.popitem(last=False)[1])
+            while self._bytes > _MOST_BYTES and len(self._cache) > 1:
+                self._bytes -= _size(self._cache.popitem(last=False)[1])
 
 
 def _size(files: Mapping[str, bytes]) -> int:

@@ -1,7 +1,7 @@
-"""Runs one attempt of a step that names a workflow: starts a child, waits for its end, and takes its result over.
+"""Runs one attempt of a step that names a workflow: starts a child run, waits for its end, returns its result.
 
-The child may execute in any process. Its parent holds no slot meanwhile, and hears of its changes as watchers of runs
-do, with a read now and then in case an announcement was lost.
+The child may execute in any process. Its parent holds no slot meanwhile. It subscribes to the changes of the
+child, and reads the child every `CHECK_SECONDS` as well, in case an announcement was lost.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from backend.runtime.agents import StepFailed
 from backend.runtime.execution import child_sql, retries
 from backend.runtime.execution.child_sql import ChildRow
 from backend.runtime.execution.expressions import Expressions
-from backend.runtime.execution.segment_context import SegmentContext, to_its_end
+from backend.runtime.execution.segment_context import SegmentContext, run_shielded
 from backend.runtime.execution.steps import StepCompletion, StepFailure
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.outputs import sql as outputs_sql
@@ -38,7 +38,7 @@ from telemetry import tracing
 _LOG = logging.getLogger(__name__)
 
 CHECK_SECONDS: Final = 10.0
-"""Seconds after which a parent looks at its child unasked."""
+"""Seconds after which a parent reads its child without an announcement."""
 _LEAST_SECONDS: Final = 0.05
 _NOT_STARTED: Final = "ChildNotStarted"
 _FAILED: Final = "ChildFailed"
@@ -64,7 +64,7 @@ class ChildRun:
     item_index: int | None = None
 
     async def run(self) -> StepCompletion | StepFailure:
-        """Runs the attempt to its end; when it is cancelled, so is the child.
+        """Runs the attempt to its end; a cancellation of the attempt cancels the child as well.
 
         Raises:
             SegmentEndedError: the parent was closed meanwhile.
@@ -81,10 +81,10 @@ class ChildRun:
         child_id = new_id("run")
         try:
             await self._start(child_id)
-            return await self._completion(await self._end_of(child_id))
+            return await self._completion(await self._wait_for_end(child_id))
         except StepFailed as failure:
             metrics.STEP_FAILURES.add(failure.type)
-            return await self._swept_failure(failure)
+            return await self._sweep_failure(failure)
         except asyncio.CancelledError:
             await self._cancel(child_id)
             raise
@@ -97,8 +97,8 @@ class ChildRun:
             return StepFailure("InternalError", "the runtime could not carry out the step")
 
     async def _start(self, child_id: str) -> None:
-        workflow = self.step.child
-        assert workflow is not None
+        named = self.step.child
+        assert named is not None
         context, starter = self.context, ChildStarter(self.context.cache, self.context.capabilities)
         child = NewChild(
             run_id=child_id,
@@ -106,20 +106,20 @@ class ChildRun:
             segment_id=self.segment_id,
             step=self.step.step,
             item=self.item_index,
-            workflow=workflow,
-            parameters=await self._given(workflow.parameters),
+            workflow=named,
+            parameters=await self._evaluate_parameters(named.parameters),
             at=context.clock(),
             trace=tracing.recorded(),
         )
         what = f"Starting the child of step {self.step.step} of run {self.run_id}"
         try:
-            terms = await retries.DATABASE.run(
-                lambda: context.in_thread(lambda: context.database.snapshot(lambda tx: starter.terms(tx, workflow))),
+            workflow = await retries.DATABASE.run(
+                lambda: context.in_thread(lambda: context.database.snapshot(lambda tx: starter.resolve(tx, named))),
                 what,
             )
-            inputs = await context.in_thread(lambda: starter.judge(child, terms))
-            # Before a cancellation looks for the child, under another lock key, it must be known if there is one.
-            await to_its_end(
+            inputs = await context.in_thread(lambda: starter.validate_inputs(child, workflow))
+            # A cancellation locks another key: the start must have ended before it looks for the child.
+            await run_shielded(
                 retries.REPEATABLE.run(
                     lambda: context.write_run(self.run_id, self.key_id, lambda tx: starter.start(tx, child, inputs)),
                     what,
@@ -128,8 +128,8 @@ class ChildRun:
         except ChildRefusedError as error:
             raise StepFailed(_NOT_STARTED, str(error), final=True) from error
 
-    async def _given(self, parameters: Definition) -> JsonObject:
-        """Returns the parameters of the child, with the values of those that are expressions."""
+    async def _evaluate_parameters(self, parameters: Definition) -> JsonObject:
+        """Returns the parameters of the child, with expressions replaced by their values."""
         found = {name: source for name, value in parameters.items() if (source := expression_in(value)) is not None}
         if not found:
             return dict(parameters)
@@ -139,8 +139,8 @@ class ChildRun:
             raise StepFailed(given.type, given.message, final=True)
         return {**parameters, **dict(zip(found, given, strict=True))}
 
-    async def _end_of(self, child_id: str) -> ChildRow:
-        """Returns the child once it has ended, and its result was swept where its policy asks for that."""
+    async def _wait_for_end(self, child_id: str) -> ChildRow:
+        """Returns the child once it has ended and, under a PII policy, its outputs were swept."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
@@ -168,7 +168,7 @@ class ChildRun:
             subscription.close()
 
     async def _child(self, child_id: str) -> ChildRow | None:
-        """Returns the child; None where the database is unavailable now, which ends no waiting."""
+        """Returns the child; None where the database is unavailable for the moment."""
         try:
             return await self.context.read(lambda tx: child_sql.child(tx, child_id))
         except DatabaseUnavailableError as error:
@@ -177,7 +177,7 @@ class ChildRun:
 
     async def _completion(self, child: ChildRow) -> StepCompletion:
         if child.status != RunStatus.COMPLETED:
-            raise StepFailed(_FAILED, _ended(child), final=True)
+            raise StepFailed(_FAILED, _failure_message(child), final=True)
         if child.data_purged_at is not None:
             raise StepFailed(_FAILED, f"run {child.run_id} completed, and its data was erased", final=True)
         sweeps = self.redaction is not None and self.redaction.covers(STEPS)
@@ -197,20 +197,20 @@ class ChildRun:
         return StepCompletion(json_text.text_of(value), [], redacted, warnings, swept)
 
     async def _result(self, child: ChildRow) -> str:
-        """Returns the child's result as JSON text; `null` where it has none, or one that does not fit its schema."""
+        """Returns the child's result as JSON text; `null` where there is none or it does not fit its schema."""
         if child.result is not None or child.result_error_code is not None or child.result_output_id is None:
             return child.result or "null"
         output_id = child.result_output_id
         try:
             return await retries.RESOURCE.run(
-                lambda: self.context.in_slow_thread(lambda: self._stored(child.run_id, output_id)),
+                lambda: self.context.in_slow_thread(lambda: self._read_stored(child.run_id, output_id)),
                 f"Reading the result of run {child.run_id}",
             )
         except (OSError, KeyError, EOFError) as error:
             _LOG.exception("The result of run %s could not be read", child.run_id)
             raise StepFailed(_FAILED, f"run {child.run_id} completed, and its result could not be read") from error
 
-    def _stored(self, run_id: str, output_id: str) -> str:
+    def _read_stored(self, run_id: str, output_id: str) -> str:
         row = self.context.database.read(lambda tx: outputs_sql.output(tx, run_id, output_id))
         if row is None:
             raise KeyError(output_id)
@@ -220,7 +220,7 @@ class ChildRun:
         finally:
             reader.close()
 
-    async def _swept_failure(self, failure: StepFailed) -> StepFailure:
+    async def _sweep_failure(self, failure: StepFailed) -> StepFailure:
         stage = None if self.redaction is None else self.redaction.message_stage
         message, redacted = failure.message, list[StageCounts]()
         try:
@@ -234,7 +234,7 @@ class ChildRun:
         if redaction is None or stage is None or not redaction.covers(stage):
             return value, []
         try:
-            swept, counts = await self.context.in_halting_thread(lambda halt: redaction.value(value, halt))
+            swept, counts = await self.context.in_cancellable_thread(lambda halt: redaction.value(value, halt))
         except RedactionError as error:
             message = f"what the child gave could not be swept for personal data: {error}"
             raise StepFailed("RedactionFailed", message, final=error.permanent) from error
@@ -251,7 +251,7 @@ class ChildRun:
         )
 
     async def _cancel(self, child_id: str) -> None:
-        """Cancels the child, if there is one; a failure is left to the end of the parent, which does it again."""
+        """Cancels the child, if it was started; after a failure, the end of the parent cancels it."""
         at = self.context.clock()
         try:
             await self.context.write_run(child_id, self.key_id, lambda tx: cancel_child(tx, child_id, at))
@@ -260,13 +260,13 @@ class ChildRun:
 
 
 def _is_final(child: ChildRow) -> bool:
-    """Returns whether nothing of the child changes that its parent uses."""
+    """Returns whether the status and the result of the child are final."""
     if child.status == RunStatus.COMPLETED:
         return child.redaction_state != "pending" or child.data_purged_at is not None
     return child.status in RUN_TERMINAL
 
 
-def _ended(child: ChildRow) -> str:
+def _failure_message(child: ChildRow) -> str:
     if child.status == RunStatus.CANCELLED:
         return f"run {child.run_id} was cancelled"
     reason = "" if child.error_message is None else f": {child.error_message}"

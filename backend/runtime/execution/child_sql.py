@@ -1,4 +1,4 @@
-"""SQL of a parent that waits for a child: how the child stands, and its result."""
+"""SQL that reads the status and the result of a child run for its waiting parent."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from backend.storage.tables.runs import runs
 
 
 class ChildRow(NamedTuple):
-    """A child as its parent's step sees it."""
+    """Status, error and result of a child run."""
 
     run_id: str
     key_id: str
@@ -28,5 +28,5 @@ _CHILD = Query(ChildRow, select_row(ChildRow, runs).where(runs.c.run_id == bindp
 
 
 def child(tx: Tx, run_id: str) -> ChildRow:
-    """Returns a child that exists."""
+    """Returns the row of a child run, which must exist."""
     return tx.one(_CHILD, of_run_id=run_id)

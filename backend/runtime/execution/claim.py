@@ -1,4 +1,4 @@
-"""Claims a segment for execution, and loads what its execution needs."""
+"""Claims a queued segment for this process, and loads its run, workflow and steps as a `ClaimedSegment`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from backend.storage.tables.segments import ApprovalRow, StepRow
 
 @dataclass(frozen=True, slots=True)
 class ClaimedSegment:
-    """A segment that this process has claimed; `first` where it is its run's first.
+    """A segment that this process has claimed, with its run; `first` marks the first segment of a run.
 
     `redaction` is None where the run's PII policy is off. `decisions` are the decided approvals that it continues from
     and that no event records yet. `begun` are steps that began with the claim, and hold their slots. `upload_id` names
@@ -38,7 +38,7 @@ class ClaimedSegment:
     first: bool
     parameters: dict[str, Any]
     input_text: str | None
-    terms: ResolvedWorkflow
+    workflow: ResolvedWorkflow
     step_states: StepStates
     redaction: RunRedaction | None
     decisions: list[ApprovalRow]
@@ -50,48 +50,48 @@ class ClaimedSegment:
 
 
 class _QueuedSegment(NamedTuple):
-    """Rows that are read before the claim, and do not change until then; `steps` are None for a later segment."""
+    """Rows that are read before the claim and cannot change until it; `steps` is None except for a first segment."""
 
     run: sql.ExecutedRunRow
-    terms: ResolvedWorkflow
+    workflow: ResolvedWorkflow
     steps: list[StepRow] | None
     upload_id: str | None
 
 
 async def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegment | None:
-    """Claims a queued segment; returns None where there is nothing left to do for it here.
+    """Claims a queued segment; returns None where this process need not execute it.
 
-    That is where another process has claimed it, or its run is over, so handing a segment over twice is harmless; and
-    where a first segment only asked for approvals, so that its run was parked with the claim. The first segment of a
-    run fails it where the licence is on hold.
+    None means that another process has claimed it, so dispatching a segment twice is harmless; that its run has ended;
+    or that a first segment only requested approvals, so that the claim parked its run. While the licence is on hold,
+    the claim of a first segment fails the run.
 
     Raises:
         DatabaseUnavailableError: it was not claimed, and may be claimed again.
         OutcomeUnknownError: whether it was claimed could not be found out for ten seconds.
     """
-    found = await context.read(lambda tx: _find(context, tx, segment_id))
+    found = await context.read(lambda tx: _find_queued(context, tx, segment_id))
     return None if found is None else await _Claim(context, segment_id, found).run()
 
 
 class _Claim:
-    """The claim of a segment that was found queued, with the first changes of its run."""
+    """The transaction that claims a queued segment, with the first changes of its run."""
 
     def __init__(self, context: SegmentContext, segment_id: str, found: _QueuedSegment) -> None:
         self._context = context
         self._segment_id = segment_id
-        self._found = found
+        self._queued = found
         self._run = run = found.run
         self._first = found.steps is not None
         self._at = context.clock()
         self._parameters = json_text.parse(run.parameters or "{}")
         self._redaction = _redaction(context, run)
         self._states = states = (
-            None if found.steps is None else StepStates(found.terms.steps, run.run_id, segment_id, found.steps)
+            None if found.steps is None else StepStates(found.workflow.steps, run.run_id, segment_id, found.steps)
         )
         self._begun: FirstSteps | None = None
         to_prepare = self._redaction is not None or found.upload_id is not None or run.resumed_from is not None
-        if states is not None and not to_prepare and not has_inputs(found.terms, self._parameters):
-            first, most = steps_to_begin(found.terms), found.terms.parallel_steps
+        if states is not None and not to_prepare and not has_inputs(found.workflow, self._parameters):
+            first, most = steps_to_begin(found.workflow), found.workflow.parallel_steps
             self._begun = FirstSteps(context.slots, run.key_id, first, most, states, self._at)
         self._changes = UnitOfWork() if states is None else states.take_changes()
 
@@ -100,11 +100,11 @@ class _Claim:
         claimed = None
         try:
             try:
-                claimed = await self._write(self._take)
+                claimed = await self._write(self._claim_or_end)
             except OutcomeUnknownError:
-                # It may be this process's already.
+                # The commit may have succeeded.
                 what = f"The claim of segment {self._segment_id}"
-                claimed = await retries.REPEATABLE.run(lambda: self._write(self._take_unless_taken), what)
+                claimed = await retries.REPEATABLE.run(lambda: self._write(self._find_or_repeat_claim), what)
         finally:
             if claimed is None and self._begun is not None:
                 self._begun.release()
@@ -113,15 +113,15 @@ class _Claim:
     def _write(self, work: Callable[[Tx], ClaimedSegment | None]) -> Awaitable[ClaimedSegment | None]:
         return self._context.write_run(self._run.run_id, self._run.key_id, work)
 
-    def _take_unless_taken(self, tx: Tx) -> ClaimedSegment | None:
+    def _find_or_repeat_claim(self, tx: Tx) -> ClaimedSegment | None:
         owns = lifecycle_sql.owns(tx, self._segment_id, self._context.owner)
-        return self._claimed(tx) if owns else self._take(tx)
+        return self._claimed(tx) if owns else self._claim_or_end(tx)
 
-    def _take(self, tx: Tx) -> ClaimedSegment | None:
+    def _claim_or_end(self, tx: Tx) -> ClaimedSegment | None:
         run_id, segment_id, owner, at = self._run.run_id, self._segment_id, self._context.owner, self._at
         licensed = not self._first or deployment_sql.get(tx).licence_state == "active"
         if not lifecycle.begin_segment(tx, segment_id, owner, at, leased=self._context.leased):
-            # It is queued still where this process has lost its lease.
+            # The segment is still queued if this process has lost its lease.
             lifecycle.requeue_segment(tx, segment_id)
             return None
         log_change(
@@ -144,7 +144,7 @@ class _Claim:
         return self._claimed(tx)
 
     def _claimed(self, tx: Tx) -> ClaimedSegment:
-        run, terms, segment_id = self._run, self._found.terms, self._segment_id
+        run, workflow, segment_id = self._run, self._queued.workflow, self._segment_id
         return ClaimedSegment(
             run_id=run.run_id,
             workflow_id=run.workflow_id,
@@ -152,28 +152,29 @@ class _Claim:
             first=self._first,
             parameters=self._parameters,
             input_text=run.input_text,
-            terms=terms,
-            step_states=self._states or StepStates(terms.steps, run.run_id, segment_id, sql.steps_of(tx, run.run_id)),
+            workflow=workflow,
+            step_states=self._states
+            or StepStates(workflow.steps, run.run_id, segment_id, sql.steps_of(tx, run.run_id)),
             redaction=self._redaction,
             decisions=[] if self._first else lifecycle_sql.unrecorded_decisions(tx, run.run_id, segment_id),
             begun=() if self._begun is None else self._begun.names,
-            upload_id=self._found.upload_id,
+            upload_id=self._queued.upload_id,
             inputs_manifest=run.inputs_manifest,
             resumed_from=run.resumed_from,
             client_reference=run.client_reference,
         )
 
 
-def _find(context: SegmentContext, tx: Tx, segment_id: str) -> _QueuedSegment | None:
+def _find_queued(context: SegmentContext, tx: Tx, segment_id: str) -> _QueuedSegment | None:
     run = sql.find_run_of_segment(tx, segment_id)
     if run is None or run.state != SegmentState.QUEUED:
         return None
-    terms = load_workflow(context.cache, tx, context.capabilities, run.workflow_id, run.version)
-    if terms is None:
+    workflow = load_workflow(context.cache, tx, context.capabilities, run.workflow_id, run.version)
+    if workflow is None:
         return None
     # Only people upload files.
     upload_id = None if run.key_id else uploads_sql.of_run(tx, run.run_id)
-    return _QueuedSegment(run, terms, sql.steps_of(tx, run.run_id) if run.ordinal == 1 else None, upload_id)
+    return _QueuedSegment(run, workflow, sql.steps_of(tx, run.run_id) if run.ordinal == 1 else None, upload_id)
 
 
 def _redaction(context: SegmentContext, run: sql.ExecutedRunRow) -> RunRedaction | None:
@@ -184,36 +185,36 @@ def _redaction(context: SegmentContext, run: sql.ExecutedRunRow) -> RunRedaction
     return RunRedaction(context.redactor, policy, redaction_manifest.model_calls(run.pii_redaction), run.key_id)
 
 
-def has_inputs(terms: ResolvedWorkflow, parameters: Mapping[str, Any]) -> bool:
-    """Returns whether there are objects to copy in before a step begins."""
-    return bool(terms.inputs) and any(declared.parameter in parameters for declared in terms.inputs)
+def has_inputs(workflow: ResolvedWorkflow, parameters: Mapping[str, Any]) -> bool:
+    """Returns whether input objects must be copied in before a step begins."""
+    return bool(workflow.inputs) and any(declared.parameter in parameters for declared in workflow.inputs)
 
 
-def steps_to_begin(terms: ResolvedWorkflow) -> Sequence[ResolvedStep]:
-    """Returns the steps that a run begins with at once; none where their kinds are mixed, or one is more than that.
+def steps_to_begin(workflow: ResolvedWorkflow) -> Sequence[ResolvedStep]:
+    """Returns the steps with which a run begins at once: all agent steps or all approvals, else none.
 
-    That is one with an expression, which is evaluated before, a fan-out or a child.
+    None, too, where one of them has an expression, which is evaluated first, is a fan-out, or starts a child.
     """
-    first = [step for step in terms.steps if step.phase is Phase.MAIN and not step.needs]
+    first = [step for step in workflow.steps if step.phase is Phase.MAIN and not step.needs]
     return first if all(map(_begins_at_once, first)) and len(set(map(attrgetter("kind"), first))) == 1 else []
 
 
 def _begins_at_once(step: ResolvedStep) -> bool:
-    unjudged = step.when is None and (step.approval is None or step.approval.summary is None)
-    return unjudged and (step.takes_slot or step.kind == APPROVAL)
+    unconditional = step.when is None and (step.approval is None or step.approval.summary is None)
+    return unconditional and (step.takes_slot or step.kind == APPROVAL)
 
 
 def slot_memory(slots: StepSlots, step: ResolvedStep) -> int:
-    """Returns the memory that a step holds with its slot; 0 where it needs more than there is, and will not run."""
+    """Returns the memory in MB to reserve for a step; 0 where it needs more than all slots have, and will fail."""
     memory_mb = memory_of(step)
     return memory_mb if memory_mb <= slots.memory_mb else 0
 
 
 class FirstSteps:
-    """Steps that begin a run without a PII policy and inputs to copy; `names` hold slots until they end, or `release`.
+    """Begins the first steps of a run without PII policy or inputs to copy; `names` hold slots until `release`.
 
-    Of `first`, as `steps_to_begin` returns it, all approvals are requested; of agents' steps as many begin, up to
-    `most`, as have slots now.
+    `first` is from `steps_to_begin`. All approvals are requested; of agent steps, up to `most` begin for which a slot
+    is free.
     """
 
     def __init__(
@@ -221,24 +222,24 @@ class FirstSteps:
     ) -> None:
         self._slots: Final = slots
         self._key_id: Final = key_id
-        self._held_mb: Final[dict[str, int]] = {}
+        self._memory_of_step: Final[dict[str, int]] = {}
         if first and first[0].kind == APPROVAL:
             states.request_approvals([step.step for step in first], at)
             return
         for step in first[:most]:
             memory_mb = slot_memory(slots, step)
-            if not slots.take_now(key_id, memory_mb):
+            if not slots.try_take(key_id, memory_mb):
                 return
-            self._held_mb[step.step] = memory_mb
+            self._memory_of_step[step.step] = memory_mb
             states.begin(step.step, at)
 
     @property
     def names(self) -> list[str]:
-        """The steps that have begun."""
-        return list(self._held_mb)
+        """Handles of the agent steps that have begun."""
+        return list(self._memory_of_step)
 
     def release(self) -> None:
-        """Releases the slots of steps that do not run after all."""
-        while self._held_mb:
-            _, memory_mb = self._held_mb.popitem()
+        """Releases the slots again, because the steps will not run."""
+        while self._memory_of_step:
+            _, memory_mb = self._memory_of_step.popitem()
             self._slots.release(self._key_id, memory_mb)

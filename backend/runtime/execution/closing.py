@@ -29,7 +29,7 @@ Record = Callable[[Callable[[Tx, int], object]], Awaitable[None]]
 """Records the gathered changes of steps, with this work in the same transaction."""
 
 Wait = Callable[["asyncio.Future[Any]", float], Awaitable[None]]
-"""Waits for a future, for so many seconds at most; raises StoppedError when the segment is to stop."""
+"""Waits for a future, with a timeout in seconds; raises StoppedError when the segment is to stop."""
 
 _LONGEST_REASON: Final = 1_000
 
@@ -37,16 +37,16 @@ _LONGEST_REASON: Final = 1_000
 async def store_result(
     context: SegmentContext, claimed: ClaimedSegment, stop_signal: StopSignal, value: str
 ) -> StoredResult:
-    """Judges and stores a result, JSON text.
+    """Validates a result, as JSON text, by its schema, and stores it.
 
     Raises:
-        StoppedError: the segment is to stop; neither goes on.
-        ValidatorUnavailableError: it could not be judged.
-        OSError: the store did not take it.
+        StoppedError: the segment is to stop; validation and storing have ended.
+        ValidatorUnavailableError: the result could not be validated.
+        OSError: the object store refused the result.
     """
-    if claimed.terms.result_schema is None and not may_carry_summary(value) and _fits_row(context, claimed, value):
+    if claimed.workflow.result_schema is None and not may_carry_summary(value) and _fits_row(context, claimed, value):
         return result_in_row(claimed.run_id, value)
-    storing = asyncio.create_task(_judge_and_store(context, claimed, value))
+    storing = asyncio.create_task(_validate_and_store(context, claimed, value))
     try:
         return await stop_signal.result_of(storing)
     except StoppedError:
@@ -57,29 +57,29 @@ async def store_result(
 
 
 def _fits_row(context: SegmentContext, claimed: ClaimedSegment, value: str) -> bool:
-    """Returns whether the run's row has all of its `result.json`.
+    """Returns whether the run's row alone can hold the result, without an object.
 
-    Processes that share a database may be of an earlier version, which reads results from objects alone. The result of
-    a run that publishes is an output before the run is closed, and stays one if the run is then cancelled or fails.
+    Other processes on a shared database may be of an earlier version, which reads results from objects alone. The
+    result of a run that publishes becomes an output before its close.
     """
-    shown = claimed.redaction is None and not claimed.terms.publish
+    shown = claimed.redaction is None and not claimed.workflow.publish
     return shown and not context.database.remote and inline_result(value) is not None
 
 
-async def _judge_and_store(context: SegmentContext, claimed: ClaimedSegment, value: str) -> StoredResult:
-    schema, mismatch = claimed.terms.result_schema, None
+async def _validate_and_store(context: SegmentContext, claimed: ClaimedSegment, value: str) -> StoredResult:
+    schema, mismatch = claimed.workflow.result_schema, None
     if schema is not None:
         mismatch = await retries.RESOURCE.run(
-            lambda: context.in_halting_thread(
+            lambda: context.in_cancellable_thread(
                 lambda halt: context.schemas.mismatch(schema, value, "result", owner=claimed.key_id, halt=halt)
             ),
-            f"Judging the result of run {claimed.run_id}",
+            f"Validating the result of run {claimed.run_id}",
         )
     summary = await _summary(context, claimed, value)
     if mismatch is None and _fits_row(context, claimed, value):
         return result_in_row(claimed.run_id, value, summary)
     return await retries.RESOURCE.run(
-        lambda: context.in_halting_thread(
+        lambda: context.in_cancellable_thread(
             lambda _: make_result(context.objects, claimed.run_id, value, mismatch, summary),
             undo=lambda made: discard(context.objects, [made.output]),
         ),
@@ -94,7 +94,7 @@ async def _summary(context: SegmentContext, claimed: ClaimedSegment, value: str)
     if not isinstance(parsed, JsonText):
         return carried_summary(parsed)
     return await retries.RESOURCE.run(
-        lambda: context.in_halting_thread(
+        lambda: context.in_cancellable_thread(
             lambda halt: context.schemas.member(value, SUMMARY, owner=claimed.key_id, halt=halt)
         ),
         f"Reading the result of run {claimed.run_id}",
@@ -122,7 +122,7 @@ async def publish(
 
     def warn(entry: ResolvedPublication, text: str) -> None:
         warnings.append(f"Publishing to knowledge graph '{entry.knowledge_graph}' {text}"[:_LONGEST_REASON])
-        step_states.changes.event("warning", message=warnings[-1], knowledge_graph=entry.knowledge_graph)
+        step_states.changes.add_event("warning", message=warnings[-1], knowledge_graph=entry.knowledge_graph)
 
     names = [entry.knowledge_graph for entry in entries]
     graphs = await context.in_thread(
@@ -130,7 +130,7 @@ async def publish(
     )
     found = [(entry, graph) for entry, graph in zip(entries, graphs, strict=True) if graph is not None]
     for entry in entries:
-        step_states.changes.event("publish.started", knowledge_graph=entry.knowledge_graph)
+        step_states.changes.add_event("publish.started", knowledge_graph=entry.knowledge_graph)
 
     def order(tx: Tx, at: int) -> None:
         for entry, graph in found:
@@ -160,7 +160,7 @@ async def publish(
                 continue
             outcome = watch.outcome.result()
             if isinstance(outcome, PublicationSuccess):
-                step_states.changes.event(
+                step_states.changes.add_event(
                     "publish.completed",
                     knowledge_graph=entry.knowledge_graph,
                     graph=outcome.name,

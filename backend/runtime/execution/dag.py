@@ -1,4 +1,4 @@
-"""Decides which steps of a workflow may begin, and which never will. Pure rules, no I/O.
+"""Plans a workflow's graph: from the statuses of its steps, which may begin and which never will. No I/O.
 
 A step begins when every step that it needs has ended with a status that it accepts, by default `completed`. Behind an
 optional step that failed, optional steps are skipped, and required ones blocked: they cannot work without what they
@@ -24,12 +24,12 @@ Status = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The consequences of the steps' statuses; every tuple is in the order of the definition.
+    """The actions that follow from the steps' statuses; every tuple is in the order of the definition.
 
     Attributes:
-        judge: Steps that may begin once their condition was found true.
+        evaluate: Steps that may begin if their condition is true, which is not known yet.
         begin: Steps of agents and workflows that may begin, an agent's once there is a slot.
-        ask: Approval steps whose approval may be asked for.
+        request: Approval steps whose approval may be requested.
         skip: Pending steps that will never begin, and that the run completes without.
         block: Pending steps that will never begin, and that the run cannot do without.
         failed: The first step whose failure fails the run, if any.
@@ -37,9 +37,9 @@ class Plan:
         done: Whether no step is left to begin, to finish or to be decided.
     """
 
-    judge: tuple[str, ...]
+    evaluate: tuple[str, ...]
     begin: tuple[str, ...]
-    ask: tuple[str, ...]
+    request: tuple[str, ...]
     skip: tuple[str, ...]
     block: tuple[str, ...]
     failed: str | None
@@ -50,10 +50,10 @@ class Plan:
 def plan(
     steps: Sequence[ResolvedStep],
     status: Status,
-    judged: AbstractSet[str] = frozenset(),
+    conditions_met: AbstractSet[str] = frozenset(),
     phase: Phase = Phase.MAIN,
 ) -> Plan:
-    """Returns the plan of a phase for these statuses; `judged` are the steps whose condition was found true."""
+    """Returns the plan of a phase for these statuses; `conditions_met` are steps whose condition is true."""
     of_phase = {step.step: step for step in steps if step.phase is phase}
     after = {name: status[name] for name in of_phase}
     changed = True
@@ -69,15 +69,15 @@ def plan(
         for step in pending
         if after[step.step] == StepStatus.PENDING and all(after[need] in step.accept for need in step.needs)
     ]
-    may_begin = [step for step in ready if step.when is None or step.step in judged]
+    may_begin = [step for step in ready if step.when is None or step.step in conditions_met]
     failed = next(
         (name for name, step in of_phase.items() if after[name] == StepStatus.FAILED and fails_run(step, steps)), None
     )
     blocked = next((name for name in of_phase if after[name] == StepStatus.BLOCKED), None)
     return Plan(
-        judge=tuple(step.step for step in ready if step not in may_begin),
+        evaluate=tuple(step.step for step in ready if step not in may_begin),
         begin=tuple(step.step for step in may_begin if step.kind != APPROVAL),
-        ask=tuple(step.step for step in may_begin if step.kind == APPROVAL),
+        request=tuple(step.step for step in may_begin if step.kind == APPROVAL),
         skip=tuple(step.step for step in pending if after[step.step] == StepStatus.SKIPPED),
         block=tuple(step.step for step in pending if after[step.step] == StepStatus.BLOCKED),
         failed=failed,
@@ -87,7 +87,7 @@ def plan(
 
 
 def fails_run(step: ResolvedStep, steps: Sequence[ResolvedStep]) -> bool:
-    """Returns whether the failure of a step fails the run: it is required, and not every step that needs it accepts."""
+    """Returns whether the failure of a step fails its run: the step is required, and a dependent does not accept it."""
     if step.optional:
         return False
     dependents = [other for other in steps if step.step in other.needs]
@@ -95,14 +95,14 @@ def fails_run(step: ResolvedStep, steps: Sequence[ResolvedStep]) -> bool:
 
 
 def unmet_need(step: ResolvedStep, status: Status) -> str | None:
-    """Returns the first step that this one needs and that ended with a status that it does not accept."""
+    """Returns the first needed step that has ended with a status which `step` does not accept, or None."""
     return next(
         (need for need in step.needs if status[need] not in _UNFINISHED and status[need] not in step.accept), None
     )
 
 
 def without_failed_need(steps: Mapping[str, ResolvedStep], status: Status) -> set[str]:
-    """Returns the steps that lack a step that failed, directly or behind others that were skipped for it."""
+    """Returns the steps that need a failed step, directly or through steps that were skipped because of it."""
     found: set[str] = set()
     grown = True
     while grown:

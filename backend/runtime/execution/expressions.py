@@ -33,7 +33,7 @@ EXPRESSION_ERROR: Final = "ExpressionError"
 class Expressions:
     """The expressions of one run, evaluated in confined processes; used on the engine's loop.
 
-    `parameters` are those that steps see.
+    `parameters` are the run's parameters as steps see them, swept under a PII policy.
     """
 
     def __init__(self, context: SegmentContext, claimed: ClaimedSegment, parameters: JsonMapping) -> None:
@@ -50,12 +50,12 @@ class Expressions:
         item: JsonValue = None,
         item_index: int | None = None,
     ) -> list[JsonValue] | StepFailure:
-        """Returns the values of expressions of a step, or its failure where one gave none.
+        """Returns the values of a step's expressions, or the failure of the step where one has an error.
 
-        `item` and `item_index` are those of an item of its fan-out.
+        `item` and `item_index` are set for an item of a fan-out.
         """
         try:
-            return await self._evaluated(
+            return await self._evaluate(
                 step,
                 lambda scope, values, needs, halt: self._context.schemas.evaluate(
                     expressions, scope, values, needs, owner=self._claimed.key_id, halt=halt
@@ -65,7 +65,7 @@ class Expressions:
             )
         except ExpressionError as error:
             failure = StepFailure(EXPRESSION_ERROR, str(error), final=True)
-            return await swept_failure(self._context, self._claimed.redaction, failure)
+            return await sweep_failure(self._context, self._claimed.redaction, failure)
         except Exception:  # noqa: BLE001 - only this step fails, whatever the cause
             _LOG.exception("An expression of step %s of run %s", step.step, self._claimed.run_id)
             return StepFailure("InternalError", "an expression of the step could not be evaluated", final=True)
@@ -79,14 +79,14 @@ class Expressions:
         """
         assert step.fan_out is not None
         source, most = step.fan_out.items, step.fan_out.max_items
-        return await self._evaluated(
+        return await self._evaluate(
             step,
             lambda scope, values, needs, halt: self._context.schemas.items(
                 source, scope, values, needs, most=most, most_bytes=most_bytes, owner=self._claimed.key_id, halt=halt
             ),
         )
 
-    async def _evaluated(
+    async def _evaluate(
         self,
         step: ResolvedStep,
         work: Callable[[Scope, Values, Mapping[str, str], threading.Event], T],
@@ -99,10 +99,10 @@ class Expressions:
                 lambda: context.read(partial(_run_values, run_id=claimed.run_id)), f"Reading run {claimed.run_id}"
             )
         values = Values(parameters=self._parameters, needs={}, run=self._run, item=item, item_index=item_index or 0)
-        scope = scope_of(claimed.terms, step, item=item_index is not None)
+        scope = scope_of(claimed.workflow, step, item=item_index is not None)
         needs = claimed.step_states.value_texts(step.step)
         return await retries.RESOURCE.run(
-            lambda: context.in_halting_thread(lambda halt: work(scope, values, needs, halt)),
+            lambda: context.in_cancellable_thread(lambda halt: work(scope, values, needs, halt)),
             f"Evaluating an expression of step {step.step} of run {claimed.run_id}",
         )
 
@@ -113,7 +113,7 @@ class Expressions:
         return given if isinstance(given, StepFailure) else bool(given[0])
 
     async def summary(self, step: ResolvedStep) -> str | StepFailure:
-        """Returns what people see of an approval, swept for personal data, or the failure of the step."""
+        """Returns the evaluated summary of an approval, swept for personal data, or the failure of the step."""
         assert step.approval is not None
         assert step.approval.summary is not None
         given = await self.evaluate(step, [(step.approval.summary, Expected.VALUE)])
@@ -123,30 +123,30 @@ class Expressions:
         redaction = self._claimed.redaction
         if redaction is not None and (stage := redaction.message_stage) is not None:
             try:
-                text, counts = await self._context.in_halting_thread(lambda halt: redaction.value(text, halt))
+                text, counts = await self._context.in_cancellable_thread(lambda halt: redaction.value(text, halt))
             except RedactionError as error:
                 return StepFailure("RedactionFailed", f"the summary could not be swept: {error}", final=True)
             self._claimed.step_states.changes.redacted.append(StageCounts(stage, counts))
         return str(text)[:LONGEST_SUMMARY]
 
 
-async def swept_failure(context: SegmentContext, redaction: RunRedaction | None, failure: StepFailure) -> StepFailure:
-    """Returns the failure of a step whose message may quote values, with the message as readers may see it."""
+async def sweep_failure(context: SegmentContext, redaction: RunRedaction | None, failure: StepFailure) -> StepFailure:
+    """Returns a step's failure with its message swept, because the message may quote personal data."""
     if redaction is None or (stage := redaction.message_stage) is None:
         return failure
     try:
-        message, counts = await context.in_halting_thread(lambda halt: redaction.value(failure.message, halt))
+        message, counts = await context.in_cancellable_thread(lambda halt: redaction.value(failure.message, halt))
     except RedactionError as error:
         why = f"why the step failed could not be swept for personal data: {error}"
         return StepFailure("RedactionFailed", why, final=True)
     return StepFailure(failure.type, str(message), final=True, redacted=[StageCounts(stage, counts)])
 
 
-def scope_of(terms: ResolvedWorkflow, step: ResolvedStep, *, item: bool = False) -> Scope:
-    """Returns the names that expressions of a step see; `item` says that they are evaluated for an item."""
+def scope_of(workflow: ResolvedWorkflow, step: ResolvedStep, *, item: bool = False) -> Scope:
+    """Returns the names that expressions of a step may use; `item` adds the names of a fan-out's item."""
     return Scope(
-        parameters={each["name"]: each["type"] for each in terms.parameters},
-        nullable=[each["name"] for each in terms.parameters],
+        parameters={each["name"]: each["type"] for each in workflow.parameters},
+        nullable=[each["name"] for each in workflow.parameters],
         needs=step.needs,
         item=item,
     )

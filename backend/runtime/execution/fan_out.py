@@ -1,6 +1,6 @@
 """Executes a step once for each item of a list: lists the items, executes and retries them, and lists their values.
 
-Items and values rest in the table `step_items`. In memory are the items that execute, and at the end the step's value.
+Items and values are stored in the table `step_items`; memory holds the executing items, and at the end the whole list.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from backend.common import json_text
 from backend.resources.schemas.expression_scope import ExpressionError
 from backend.runtime.execution import fan_out_sql, retries
 from backend.runtime.execution.claim import slot_memory
-from backend.runtime.execution.expressions import swept_failure
+from backend.runtime.execution.expressions import sweep_failure
 from backend.runtime.execution.fan_out_sql import ItemCounts, ReusableItemRow
 from backend.runtime.execution.item_bounds import ItemBounds, StepItem
 from backend.runtime.execution.item_journal import ROWS_AT_ONCE, EndedAttempts, ItemJournal
-from backend.runtime.execution.reuse import copied_files, files_of_ended
+from backend.runtime.execution.reuse import copy_files, files_of_ended
 from backend.runtime.execution.run_capacity import RunCapacity
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.steps import StepCompletion, StepFailure
@@ -37,18 +37,18 @@ from backend.storage.tables.files import OutputRow, SharedFileRow
 _LOG = logging.getLogger(__name__)
 
 INVALID_ITEMS: Final = "InvalidItems"
-"""Type of the failure of a step whose list of items is none, or longer or larger than allowed."""
+"""Failure type of a step whose `items` are no list, or a list longer or larger than allowed."""
 
 
 T = TypeVar("T")
 
 WorkOfItem = Callable[[StepItem, int, Callable[[], None]], Work[StepCompletion | StepFailure]]
-"""Returns the work of one attempt of an item, by the item, the attempt from 1, and what is called as `on_executed`."""
+"""Makes the work of one attempt, from an item, the attempt's number from 1, and the callback `on_executed`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FanOutCompletion:
-    """The list of all values as JSON text; files and outputs are counted, for their rows are written already."""
+    """The list of all values as JSON text, and the numbers of files and outputs, whose rows are written already."""
 
     value: str
     files: int
@@ -60,8 +60,8 @@ class FanOutCompletion:
 class FanOutWork:
     """The fan-out of one step.
 
-    `list_items` returns the items as JSON texts, of at most so many bytes together. `work_of` makes the work of an
-    item, which takes a slot where an agent does it. `on_counts` gets the numbers of items that have ended. `ended_run`
+    `list_items` returns the items as JSON texts, within a total of bytes. `work_of` makes the work of an item, which
+    takes a slot if an agent does it. `on_counts` gets the numbers of items that have ended. `ended_run`
     is the run whose completed items are reused where they are unchanged.
     """
 
@@ -92,7 +92,7 @@ class FanOutWork:
         )
 
     async def run(self) -> FanOutCompletion | StepFailure:
-        """Executes all items; on return, and when cancelled, no process of an item is left.
+        """Executes all items; on return or cancellation, all processes of items have ended.
 
         Raises:
             SegmentEndedError: the run was closed meanwhile.
@@ -112,7 +112,7 @@ class FanOutWork:
             items = await self.list_items(self._most_bytes)
         except ExpressionError as error:
             failed = StepFailure(INVALID_ITEMS, str(error), final=True)
-            return await swept_failure(self.context, self.redaction, failed)
+            return await sweep_failure(self.context, self.redaction, failed)
         self._bounds = ItemBounds(self.context.step_data, self.context.output_limits, len(items))
         await self._journal.store(items)
         del items
@@ -162,7 +162,7 @@ class FanOutWork:
             for row in rows:
                 files = stored.get(row.item_index, ())
                 try:
-                    reused.append((row, await self._copied(files) if files else []))
+                    reused.append((row, await self._copy_files(files) if files else []))
                 except (KeyError, EOFError):
                     # A file was removed since the start: the item is executed.
                     continue
@@ -174,11 +174,11 @@ class FanOutWork:
             await self._journal.record_reused(ended, reused)
         return {row.item_index for row, _ in reused}
 
-    async def _copied(self, files: Sequence[OutputRow | SharedFileRow]) -> list[StepFile]:
+    async def _copy_files(self, files: Sequence[OutputRow | SharedFileRow]) -> list[StepFile]:
         context = self.context
         return await retries.RESOURCE.run(
-            lambda: context.in_halting_thread(
-                lambda halt: copied_files(context, self.run_id, files, halt),
+            lambda: context.in_cancellable_thread(
+                lambda halt: copy_files(context, self.run_id, files, halt),
                 undo=lambda copies: discard(context.objects, copies),
             ),
             f"Copying the files of items of step {self.step.step} for run {self.run_id}",
@@ -202,7 +202,7 @@ class FanOutWork:
                 return failure
 
     async def _attempt_item(self, index: int) -> StepCompletion | StepFailure:
-        """Executes one attempt of an item, once the run and the key have room for it."""
+        """Executes one attempt of an item, once the run has capacity and the key has a slot."""
         async with self.capacity.item():
             release = await self._take_slot() if self.step.kind == AGENT else _nothing
             try:
@@ -222,14 +222,14 @@ class FanOutWork:
                 release()
 
     async def _read(self, work: Callable[[Tx], T], what: str) -> T:
-        """Reads in a thread, again where the database is unavailable for a moment."""
+        """Reads in a thread, with retries while the database is unavailable."""
         database = self.context.database
         return await retries.DATABASE.run(
             lambda: self.context.in_thread(lambda: database.snapshot(work)), f"{what} of step {self.step.step}"
         )
 
     async def _take_slot(self) -> Callable[[], None]:
-        """Waits for a slot; returns what releases it, once."""
+        """Waits for a slot; returns a function that releases the slot, at most once."""
         slots = self.context.slots
         memory_mb = slot_memory(slots, self.step)
         slot = slots.request(self.key_id, memory_mb)
@@ -249,11 +249,11 @@ class FanOutWork:
         return release
 
     async def _record(self, tasks: Sequence[asyncio.Task[StepCompletion | StepFailure]]) -> StepFailure | None:
-        """Records ended attempts, and takes up their outcomes; returns the failure of the step, if one fails it."""
+        """Records ended attempts, schedules retries; returns the failure of the step if an item fails it."""
         ended, at = EndedAttempts(), self.context.clock()
         failure: StepFailure | None = None
         for task in tasks:
-            # One that raises ends the fan-out, and the others with their files.
+            # An exception ends the whole fan-out and discards all files, so it is raised before any task is removed.
             task.result()
         for task in tasks:
             outcome = task.result()
@@ -287,7 +287,7 @@ class FanOutWork:
         return StepFailure("InvalidResult", message, final=True)
 
     async def _completion(self) -> FanOutCompletion:
-        """Puts the list together from the table, in the order of the items."""
+        """Reads the values from the table, and joins them to a list in the order of the items."""
         values: list[str] = []
         after = -1
         while True:
@@ -300,7 +300,7 @@ class FanOutWork:
         if self._journal.skipped:
             warnings.append(skipped_warning(step, self._journal.skipped, self.context.output_limits))
         if self._reused_files:
-            # Only executed items left theirs on this disk; later steps get all of them from the objects.
+            # Only files of executed items are on this disk; later steps restore those of all items from the objects.
             folder = self.context.files_of_run(self.run_id) / step
             await self.context.in_slow_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
         return FanOutCompletion(f"[{','.join(values)}]", self._journal.files, self._journal.outputs, warnings)
@@ -314,7 +314,7 @@ class FanOutWork:
         )
 
     async def _end_items(self) -> None:
-        """Ends every item that executes or waits, and records how many progress events were dropped."""
+        """Cancels all executing and waiting items, and records the number of dropped progress events."""
         for one in (*self._tasks, *self._backoffs):
             one.cancel()
         outcomes = await asyncio.gather(*self._tasks, *self._backoffs, return_exceptions=True)
@@ -335,4 +335,4 @@ class FanOutWork:
 
 
 def _nothing() -> None:
-    """Releases nothing: the work of the item takes no slot."""
+    """Does nothing: stands in for the release of a slot where the item takes none."""

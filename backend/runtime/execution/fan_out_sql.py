@@ -1,4 +1,4 @@
-"""SQL of the items of fan-outs."""
+"""SQL that writes and reads the items of fan-outs, table `step_items`."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -12,7 +12,7 @@ from backend.storage.tables.segments import StepItemRow, step_items, steps
 
 
 class ItemCounts(NamedTuple):
-    """How many items a fan-out has, and how many of them completed and failed."""
+    """Numbers of items of a fan-out: all, completed, and failed."""
 
     total: int
     completed: int
@@ -20,7 +20,7 @@ class ItemCounts(NamedTuple):
 
 
 class EndedItem(NamedTuple):
-    """The end of an attempt of an item; `value` is JSON text, None of one that is tried again."""
+    """The end of an item's attempt; `value` is JSON text, and None if the item is retried."""
 
     item_index: int
     status: str
@@ -31,7 +31,7 @@ class EndedItem(NamedTuple):
 
 
 class ReusableItemRow(NamedTuple):
-    """A completed item of an ended run that is unchanged, with the sizes of what it left."""
+    """An unchanged, completed item of an ended run, with the size of its value and the number of its files."""
 
     item_index: int
     value_bytes: int
@@ -101,7 +101,7 @@ _REUSE = Command(
 
 
 def add_items(tx: Tx, run_id: str, step: str, first: int, items: Iterable[str]) -> None:
-    """Writes pending items, JSON texts, of which the first has this index."""
+    """Writes pending items, as JSON texts, with indexes from `first` on."""
     rows = [
         StepItemRow(run_id, step, index, StepStatus.PENDING.value, 0, item, None, None, None)
         for index, item in enumerate(items, first)
@@ -115,7 +115,7 @@ def item(tx: Tx, run_id: str, step: str, index: int) -> str:
 
 
 def end_items(tx: Tx, run_id: str, step: str, ended: Iterable[EndedItem], counts: ItemCounts) -> None:
-    """Writes the ends of attempts, and how many items have ended."""
+    """Writes the ends of attempts, and the item counts of the step."""
     tx.many(
         _END,
         [
@@ -128,28 +128,28 @@ def end_items(tx: Tx, run_id: str, step: str, ended: Iterable[EndedItem], counts
 
 
 def count_items(tx: Tx, run_id: str, step: str, counts: ItemCounts) -> None:
-    """Writes how many items there are and have ended."""
+    """Writes the item counts of a step."""
     tx.announce(run_id)
     named = {f"new_{name}": count for name, count in counts._asdict().items()}
     tx.enqueue(_COUNT, of_run_id=run_id, of_step=step, **named)
 
 
 def reusable_items(tx: Tx, run_id: str, step: str, ended: str) -> list[ReusableItemRow]:
-    """Returns the completed items of an ended run that equal the item of this run at the same index."""
+    """Returns completed items of the run `ended` that equal the item at the same index of this run."""
     return tx.all(_REUSABLE, of_run_id=run_id, of_step=step, of_ended=ended)
 
 
 def reuse_items(tx: Tx, run_id: str, step: str, ended: str, indexes: Iterable[int]) -> None:
-    """Completes items with the values that they had in an ended run."""
+    """Completes items with the values of the equal items of the run `ended`."""
     given = {"of_run_id": run_id, "of_step": step, "of_ended": ended}
     tx.many(_REUSE, [given | {"at_index": index} for index in indexes])
 
 
 def values_after(tx: Tx, run_id: str, step: str, index: int, most: int) -> list[ValueRow]:
-    """Returns values of items with higher indexes, in order."""
+    """Returns up to `most` values of items with an index above `index`, in order."""
     return tx.all(_VALUES, of_run_id=run_id, of_step=step, at_index=index, most=most)
 
 
 def remove_items(tx: Tx, run_id: str, step: str) -> None:
-    """Removes the items of a step that has completed with their values."""
+    """Deletes the items of a completed step, whose value contains theirs."""
     tx.enqueue(_REMOVE, of_run_id=run_id, of_step=step)

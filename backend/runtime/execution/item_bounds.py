@@ -1,4 +1,4 @@
-"""The bounds of a step that the items of its fan-out share: events, files and directories, and printed text."""
+"""Limits of a step that the items of its fan-out share: events, files, directories, and log size."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ from backend.settings import OutputLimits, StepDataLimits
 
 
 class ItemBounds:
-    """Bounds of the events, files and logs that the `total` items of one fan-out share.
+    """Limits on events, files and logs, shared by the `total` items of one fan-out.
 
     `of_one` are the limits of one attempt of one item: its value is one level deeper in the list, and the printed text
     of a step is divided among its items.
@@ -37,7 +37,7 @@ class ItemBounds:
         return self._events.admit(len(json_text.write(data).encode(errors="surrogatepass")))
 
     def count_dropped(self, of_attempt: EventBudget) -> None:
-        """Counts the events that an attempt of an item dropped by itself; on the loop."""
+        """Adds the events that one attempt of an item has dropped under its own limit; on the loop."""
         for limit, count in of_attempt.dropped.items():
             self._events.dropped[limit] += count
         self._events.counted_to_the_end &= of_attempt.counted_to_the_end
@@ -47,9 +47,9 @@ class ItemBounds:
         return dropped_warning(self._events, self._step_data)
 
     def trim(self, folder: Path, shared: set[str]) -> Mapping[str, int]:
-        """Removes what an item left beyond the bounds of the step, by path; returns how many of each kind.
+        """Removes an item's entries beyond the step's limits, in the order of paths; returns their counts by kind.
 
-        Paths of removed files leave `shared`, too. From any thread.
+        Also takes the paths of removed files out of `shared`. From any thread.
         """
         over: Counter[str] = Counter()
         for place, directories, files in os.walk(folder):

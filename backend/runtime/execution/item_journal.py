@@ -1,6 +1,6 @@
 """Records the items of one fan-out as they end: their rows and files with their events, each change in one transaction.
 
-Files are stored before rows name them; those of a change that is not made are removed.
+Files are stored before rows name them; after a failed change its files are removed.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from backend.common.clock import to_text
 from backend.common.states import StepStatus
 from backend.runtime.execution import fan_out_sql, retries
 from backend.runtime.execution.fan_out_sql import EndedItem, ItemCounts, ReusableItemRow
-from backend.runtime.execution.segment_context import SegmentContext, to_its_end
+from backend.runtime.execution.segment_context import SegmentContext, run_shielded
 from backend.runtime.execution.steps import StepCompletion, StepFailure
 from backend.runtime.promotion import discard
 from backend.services.outputs.sql import NewOutput, StepFile, add_outputs, add_shared_files
@@ -43,10 +43,10 @@ class EndedAttempts:
 
 @dataclass(slots=True)
 class ItemJournal:
-    """The record of the items of one step, on the engine's loop.
+    """Writes the items of one step; used on the engine's loop.
 
-    `counts`, `files` and `outputs` are of what is recorded, or in the change being made; `value_bytes` is the size of
-    the list of the values so far. `skipped` counts entries of items' folders that were left out.
+    `counts`, `files` and `outputs` include the change being written; `value_bytes` is the size of the list of values so
+    far. `skipped` counts entries of items' folders that were left out.
     """
 
     context: SegmentContext
@@ -62,7 +62,7 @@ class ItemJournal:
     skipped: Counter[str] = field(default_factory=Counter)
 
     async def store(self, items: Sequence[str]) -> None:
-        """Writes the items, JSON texts, a bounded part at a time."""
+        """Writes the items, as JSON texts, in batches of bounded size."""
         first = 0
         while first < len(items):
             end, size = first, 0
@@ -79,11 +79,11 @@ class ItemJournal:
         self.on_counts(counts)
 
     def fits(self, value_bytes: int) -> bool:
-        """Returns whether the list has room for a value of this size, and for the comma or bracket behind it."""
+        """Returns whether a value of this size, with its comma or bracket, fits into the step's limit."""
         return self.value_bytes + value_bytes + 1 <= self.context.step_data.result_bytes
 
     def complete(self, ended: EndedAttempts, index: int, attempt: int, outcome: StepCompletion) -> None:
-        """Adds an item that completed."""
+        """Adds a completed item to `ended`."""
         size = len(outcome.value.encode())
         self._add(size, outcome.files)
         self.skipped.update(outcome.skipped)
@@ -96,12 +96,12 @@ class ItemJournal:
         ended.rows.append(EndedItem(index, StepStatus.COMPLETED, attempt, outcome.value, size, len(outcome.files)))
 
     def retry(self, ended: EndedAttempts, index: int, attempt: int, outcome: StepFailure, retry_at: int) -> None:
-        """Adds a failed attempt of an item that is tried again."""
+        """Adds a failed attempt, of an item that is retried, to `ended`."""
         ended.events.append(self._failed_event(index, attempt, outcome, to_text(retry_at)))
         ended.rows.append(EndedItem(index, StepStatus.PENDING, attempt))
 
     def fail(self, ended: EndedAttempts, index: int, attempt: int, outcome: StepFailure) -> None:
-        """Adds an item that failed for good, with its error as its value."""
+        """Adds an item that is not retried to `ended`, with its error as its value."""
         value = json_text.write({"error": {"type": outcome.type, "message": outcome.message}})
         size = len(value.encode())
         self._add(size, ())
@@ -110,7 +110,7 @@ class ItemJournal:
         ended.rows.append(EndedItem(index, StepStatus.FAILED, attempt, value, size, 0))
 
     async def record(self, ended: EndedAttempts) -> None:
-        """Writes the ends of attempts; durable on return. Raises as `write`."""
+        """Writes the ended attempts; durable on return. Raises as `write`."""
         counts, at = self.counts, self.context.clock()
 
         def work(tx: Tx) -> None:
@@ -127,7 +127,7 @@ class ItemJournal:
         self.on_counts(counts)
 
     async def record_reused(self, of_run: str, reused: Sequence[tuple[ReusableItemRow, Sequence[StepFile]]]) -> None:
-        """Completes items with their values of an ended run, and with copies of their files. Raises as `write`."""
+        """Completes items with values of the run `of_run`, and with copies of its files. Raises as `write`."""
         events = [self._completed_event(row.item_index, 0, files) for row, files in reused]
         for row, files in reused:
             self._add(row.value_bytes, files)
@@ -145,10 +145,10 @@ class ItemJournal:
         self.on_counts(counts)
 
     async def write(self, work: Callable[[Tx], object], files: Sequence[StepFile] = ()) -> None:
-        """Makes a change of the run while this process executes its segment; a cancellation waits until it is made.
+        """Writes a change, if this process executes the segment; a cancellation waits for the commit.
 
         Raises:
-            SegmentEndedError: the segment does not run; as any other failure, it discards the files.
+            SegmentEndedError: the segment does not run. After this and any other failure, the files are removed.
         """
 
         def owned(tx: Tx) -> None:
@@ -163,13 +163,13 @@ class ItemJournal:
                     f"A change of the items of run {self.run_id}",
                 )
             except OutcomeUnknownError:
-                # A row may name the files; those that none names go with the run's final sweep or erasure.
+                # A committed row may name the files; if none does, the run's final sweep or erasure removes them.
                 raise
             except BaseException:
                 await self.discard(files)
                 raise
 
-        await to_its_end(write())
+        await run_shielded(write())
 
     async def discard(self, files: Sequence[StepFile]) -> None:
         """Removes the objects of files that no row will name."""

@@ -1,4 +1,4 @@
-"""Prepares a segment's steps: records decisions, copies inputs in, and sweeps both (contract 13)."""
+"""Prepares a segment: records decisions on approvals, copies inputs in, and sweeps both (contract 13)."""
 
 import asyncio
 import logging
@@ -47,7 +47,7 @@ class StepInputs(NamedTuple):
 async def prepare(
     context: SegmentContext, claimed: ClaimedSegment, journal: SegmentJournal, stop_signal: StopSignal
 ) -> StepInputs | None:
-    """Prepares the inputs; returns None where that fails, with the run closed.
+    """Prepares the inputs of steps; returns None after a failure, which has closed the run.
 
     Raises:
         StoppedError: the segment is to end.
@@ -69,12 +69,12 @@ async def prepare(
 
 def inputs_folder(context: SegmentContext, claimed: ClaimedSegment) -> Path | None:
     """Returns the folder of the copied inputs; None where the run has none."""
-    given = any(declared.parameter in claimed.parameters for declared in claimed.terms.inputs)
+    given = any(declared.parameter in claimed.parameters for declared in claimed.workflow.inputs)
     return context.inputs_of_run(claimed.run_id) if given or claimed.upload_id is not None else None
 
 
 def remove_folder(context: SegmentContext, run_id: str) -> None:
-    """Removes what a run keeps on disk."""
+    """Removes the run's folder of inputs and files from this disk."""
     shutil.rmtree(context.folder_of_run(run_id), ignore_errors=True)
 
 
@@ -106,12 +106,12 @@ class _Preparation:
             said = [Statement(comment, None if form is None else json_text.write(form)) for comment, form in found]
             claimed.step_states.changes.redacted.append(StageCounts(stage, counts))
         for decision, each in zip(claimed.decisions, said, strict=True):
-            claimed.step_states.decide(decision, each, hand_on=redaction.covers(STEPS))
+            claimed.step_states.decide(decision, each, to_steps=redaction.covers(STEPS))
         await self._journal.record()
         return True
 
     async def copy_inputs(self) -> bool:
-        """Copies the inputs in where this worker lacks them; returns False where that failed, with the run closed."""
+        """Copies the inputs in unless this worker has them; returns False after a failure, which has closed the run."""
         context, claimed = self._context, self._claimed
         folder = inputs_folder(context, claimed)
         if folder is None or folder.is_dir():
@@ -119,7 +119,7 @@ class _Preparation:
         files = await self._uploaded()
         incoming = folder.with_name(f".{folder.name}")
         halt = threading.Event()
-        copying = context.in_slow_thread(lambda: self._materialised(incoming, files, halt))
+        copying = context.in_slow_thread(lambda: self._materialise(incoming, files, halt))
         try:
             manifest = await self._stop_signal.result_of(copying)
         except StoppedError:
@@ -129,7 +129,7 @@ class _Preparation:
         except InputError as error:
             await self._journal.close(
                 RunOutcome(
-                    RunStatus.FAILED, INPUT_MATERIALISATION_FAILED, await self._swept_message(str(error), "The inputs")
+                    RunStatus.FAILED, INPUT_MATERIALISATION_FAILED, await self._sweep_message(str(error), "The inputs")
                 )
             )
             return False
@@ -138,7 +138,7 @@ class _Preparation:
             _LOG.info("The inputs of run %s were copied in again, for this worker did not have them", claimed.run_id)
             return True
         text = json_text.write(manifest)
-        claimed.step_states.changes.event(
+        claimed.step_states.changes.add_event(
             "inputs.materialised",
             objects=sum(entry["objects"] for entry in manifest),
             bytes=sum(entry["bytes"] for entry in manifest),
@@ -156,37 +156,37 @@ class _Preparation:
             f"Reading the uploads of run {self._claimed.run_id}",
         )
 
-    def _materialised(self, folder: Path, files: list[UploadFileRow], halt: threading.Event) -> list[Entry]:
-        """Copies in what lies in object storage, and what was uploaded; returns the manifest. Raises InputError."""
+    def _materialise(self, folder: Path, files: list[UploadFileRow], halt: threading.Event) -> list[Entry]:
+        """Copies objects and uploaded files into `folder`; returns the manifest. Raises InputError."""
         context, claimed = self._context, self._claimed
         recorded = {entry["parameter"]: entry for entry in json_text.parse(claimed.inputs_manifest or "[]")}
         try:
             if folder.exists():
-                # A copy that was interrupted.
+                # Left by a copy that was interrupted.
                 shutil.rmtree(folder)
             manifest = materialise_all(
-                claimed.terms.inputs, claimed.parameters, folder, halt, context.secrets, recorded
+                claimed.workflow.inputs, claimed.parameters, folder, halt, context.secrets, recorded
             )
             return manifest + materialise_uploads(context.objects, files, folder, halt, recorded)
         except OSError as error:
             raise InputError(f"The inputs could not be copied in: {error.strerror or type(error).__name__}") from error
 
     async def place_inputs(self) -> None:
-        """Puts inputs that this segment copied in where steps find them, now that they are whole and swept."""
+        """Moves complete and swept inputs, if this segment copied any, to the folder that steps see."""
         incoming, folder = self._incoming, inputs_folder(self._context, self._claimed)
         if incoming is not None and folder is not None:
             await self._context.in_thread(lambda: incoming.rename(folder))
 
     async def sweep_inputs(self) -> StepInputs | None:
-        """Returns what the steps may see; None where the sweep failed, with the run closed."""
+        """Returns the swept inputs for steps; None after a failed sweep, which has closed the run."""
         claimed, redaction = self._claimed, self._claimed.redaction
         if redaction is None or not redaction.covers(INPUTS):
             return StepInputs(claimed.parameters, claimed.input_text)
         if claimed.first:
-            claimed.step_states.changes.event("redaction.started", stage=INPUTS)
+            claimed.step_states.changes.add_event("redaction.started", stage=INPUTS)
             await self._journal.record()
         found = await self._sweep_or_close(
-            lambda halt: _swept_inputs(redaction, claimed, self._incoming, halt), "The inputs", INPUTS
+            lambda halt: _sweep_inputs(redaction, claimed, self._incoming, halt), "The inputs", INPUTS
         )
         if found is None:
             return None
@@ -195,7 +195,7 @@ class _Preparation:
             claimed.step_states.warn(warning)
         if claimed.first:
             claimed.step_states.changes.redacted.append(StageCounts(INPUTS, counts))
-            claimed.step_states.changes.event(
+            claimed.step_states.changes.add_event(
                 "redaction.completed", stage=INPUTS, files=counts.files, values=counts.values
             )
             await self._journal.record(
@@ -207,8 +207,8 @@ class _Preparation:
             claimed.step_states.changes.redacted.append(StageCounts(INPUTS, asked))
         return StepInputs(parameters, input_text)
 
-    async def _swept_message(self, message: str, what: str) -> str:
-        """Returns a message as an event may hold it, for an event never changes."""
+    async def _sweep_message(self, message: str, what: str) -> str:
+        """Returns a message swept for personal data, because an event never changes."""
         redaction = self._claimed.redaction
         if redaction is None or (stage := redaction.message_stage) is None:
             return message
@@ -222,7 +222,7 @@ class _Preparation:
     async def _sweep_or_close(
         self, sweep: Callable[[threading.Event], T], what: str, stage: str | None = None
     ) -> T | None:
-        """Returns what a sweep returns; None where it failed, with the run closed and the stage marked as failed."""
+        """Returns the result of `sweep`; None after a failure, which has closed the run and failed the stage."""
         run_id = self._claimed.run_id
         try:
             return await self._in_stoppable_thread(sweep)
@@ -248,7 +248,7 @@ class _Preparation:
             raise
 
     def _clean_up_after(self, work: asyncio.Future[Any]) -> None:
-        """Removes the run's folder after the work, whose thread may end after the run and write until then."""
+        """Removes the run's folder once the work ends: its thread may go on writing after the run has ended."""
         context, run_id = self._context, self._claimed.run_id
 
         def clean_up(done: asyncio.Future[Any]) -> None:
@@ -258,19 +258,19 @@ class _Preparation:
         work.add_done_callback(clean_up)
 
 
-def _swept_inputs(
+def _sweep_inputs(
     redaction: RunRedaction, claimed: ClaimedSegment, folder: Path | None, halt: threading.Event
 ) -> tuple[JsonObject, str | None, Counts]:
-    """Returns the parameters and the input text as steps may see them, and the counts; sweeps copied files in place.
+    """Returns parameters and input text, swept, with the counts; sweeps copied files in place.
 
-    The URI of an `s3_prefix` input is not swept. Every segment sweeps parameters and text again, for the run keeps what
-    its caller gave; files are swept only by a segment that copied them in, into `folder`.
+    The URI of an `s3_prefix` input is not swept. Every segment sweeps parameters and text again, because the run's
+    row keeps them as the caller sent them; files are swept only by a segment that copied them in, into `folder`.
 
     Raises:
-        RedactionError: the sweep failed, and steps may see none of it.
+        RedactionError: the sweep failed, and steps may not see the inputs.
         OSError: the disk is full.
     """
-    places = {declared.parameter for declared in claimed.terms.inputs}
+    places = {declared.parameter for declared in claimed.workflow.inputs}
     values = {name: value for name, value in claimed.parameters.items() if name not in places}
     (swept, text), found = redaction.value([values, claimed.input_text], halt)
     if folder is not None:

@@ -1,4 +1,4 @@
-"""Retry policies of an executing run: for what it depends on, and for a step that failed (docs/agents.md)."""
+"""Retry policies of an executing run: for database, object store, validators and failed steps (docs/agents.md)."""
 
 from dataclasses import replace
 from typing import Final
@@ -12,7 +12,7 @@ RESOURCE: Final = RetryPolicy(
     backoff=Backoff(first_seconds=1.0, longest_seconds=30.0),
     seconds=60.0,
 )
-"""For the object store, which may be unavailable or full for a while, and for the processes that judge values."""
+"""For the object store, which may be unavailable or full for a while, and for validator processes."""
 
 # Less than a lease lasts. A commit of unknown outcome must not be repeated.
 DATABASE: Final = RetryPolicy(
@@ -25,15 +25,15 @@ DATABASE: Final = RetryPolicy(
 """For a change of a run while the database is unavailable for a moment."""
 
 REPEATABLE: Final = replace(DATABASE, retry_on=lambda error: isinstance(error, DatabaseUnavailableError))
-"""As `DATABASE`, for a change that finds out whether an earlier try of it holds."""
+"""As `DATABASE`, for a change that detects whether an earlier try was committed."""
 
 LONGEST_WAIT_SECONDS: Final = 900.0
 
 
 def wait_seconds(retry: Definition | None, failed: int, failure_type: str, asked: float | None = None) -> float | None:
-    """Returns the wait after the `failed`th attempt, at least what its failure `asked` for.
+    """Returns the seconds to wait after the `failed`th attempt, at least the `asked` ones of its failure.
 
-    None after the last attempt, and after a failure of a type that the step is not retried on.
+    Returns None after the last attempt, and for a failure type on which the step is not retried.
     """
     if retry is None or failed >= retry["attempts"]:
         return None

@@ -1,4 +1,4 @@
-"""Completes the steps that a resumed run reuses: with their values, and with copies of their files."""
+"""Completes the steps that a resumed run reuses, with values and copied files of the run that it resumes."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ _GONE: Final = "what it left in the ended run was removed."
 
 
 class StepReuse:
-    """The reuse of steps in the first segment of a resumed run; `manifest` lists the inputs that it has copied in."""
+    """Completes reused steps in the first segment of a resumed run; `manifest` lists the copied inputs."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class StepReuse:
         self._manifest = manifest
 
     async def run(self) -> bool:
-        """Completes the steps, each behind all that it needs; returns False where one failed, with the run closed.
+        """Completes the steps in the order of their needs; returns False after a failure, which has closed the run.
 
-        A step is executed instead where its value or a file was removed since the start, and where a step that it needs
-        is; all are where the copied inputs are not those of the ended run.
+        A step is executed instead if its value or a file was removed since the start, or if a step that it needs is
+        executed; all steps are executed if the copied inputs differ from those of the ended run.
 
         Raises:
             StoppedError: the segment is to end.
@@ -71,8 +71,8 @@ class StepReuse:
             states.execute_items_anew()
         files = await self._read(lambda tx: files_of_ended(tx, ended))
         while to_reuse := states.to_reuse:
-            step = next(step for step in to_reuse if to_reuse.keys().isdisjoint(states.terms(step).needs))
-            executed = next((need for need in states.terms(step).needs if states.value(need) is None), None)
+            step = next(step for step in to_reuse if to_reuse.keys().isdisjoint(states.resolved_step(step).needs))
+            executed = next((need for need in states.resolved_step(step).needs if states.value(need) is None), None)
             if changed is not None:
                 states.execute_anew(step, f"input '{changed}' is not as it was in the ended run.")
             elif executed is not None:
@@ -83,7 +83,7 @@ class StepReuse:
         return True
 
     async def _changed_input(self) -> str | None:
-        """Returns the first parameter whose objects are not as they were in the ended run, or None."""
+        """Returns the first parameter whose objects differ from those of the ended run, or None."""
         ended = self._claimed.resumed_from
         if not self._manifest or ended is None:
             return None
@@ -99,22 +99,22 @@ class StepReuse:
         return None
 
     async def _reuse(self, step: str, ended: str, files: Sequence[OutputRow | SharedFileRow]) -> bool:
-        """Completes a step, or has it executed; returns False where that failed, with the run closed."""
+        """Completes a step, or marks it for execution; returns False after a failure, which has closed the run."""
         context, states = self._context, self._claimed.step_states
         completed = await self._read(lambda tx: sql.completed_step(tx, ended, step))
         if completed is None or len(files) != (completed.files_count or 0):
             states.execute_anew(step, _GONE)
             return True
         value: str | None = completed.value
-        if states.terms(step).kind == APPROVAL:
-            value = await self._swept(step, completed.value)
+        if states.resolved_step(step).kind == APPROVAL:
+            value = await self._sweep_decision(step, completed.value)
         if value is None:
             return False
         what = f"Copying the files of step {step} of run {ended}"
         copying = asyncio.ensure_future(
             retries.RESOURCE.run(
-                lambda: context.in_halting_thread(
-                    lambda halt: copied_files(context, self._claimed.run_id, files, halt),
+                lambda: context.in_cancellable_thread(
+                    lambda halt: copy_files(context, self._claimed.run_id, files, halt),
                     undo=lambda copies: discard(context.objects, copies),
                 ),
                 what,
@@ -136,8 +136,8 @@ class StepReuse:
         states.reuse(step, value, copies, context.clock(), completed.items)
         return True
 
-    async def _swept(self, step: str, value: str) -> str | None:
-        """Returns a decision as other steps may see it; None where the sweep failed, with the run closed.
+    async def _sweep_decision(self, step: str, value: str) -> str | None:
+        """Returns a decision swept for other steps; None after a failed sweep, which has closed the run.
 
         The ended run may have ended before it swept the comment and the form.
         """
@@ -146,7 +146,7 @@ class StepReuse:
         if redaction is None or not redaction.covers(STEPS):
             return json_text.write(decided)
         said = {name: decided[name] for name in ("comment", "form")}
-        sweeping = asyncio.ensure_future(self._context.in_halting_thread(lambda halt: redaction.value(said, halt)))
+        sweeping = asyncio.ensure_future(self._context.in_cancellable_thread(lambda halt: redaction.value(said, halt)))
         try:
             swept, counts = await self._stop_signal.result_of(sweeping)
         except StoppedError:
@@ -177,14 +177,13 @@ def files_of_ended(tx: Tx, ended: str) -> dict[str, list[OutputRow | SharedFileR
     return found
 
 
-def copied_files(
+def copy_files(
     context: SegmentContext, run_id: str, files: Sequence[OutputRow | SharedFileRow], halt: threading.Event
 ) -> list[StepFile]:
     """Copies objects for another run; returns a row for each copy.
 
     Raises:
-        OSError, KeyError, EOFError: an object could not be copied, or is not as it was; the copies before it are
-            removed.
+        OSError, KeyError, EOFError: an object could not be copied, or has changed; the earlier copies are removed.
         StoppedError: `halt` was set.
     """
     copies: list[StepFile] = []
@@ -193,7 +192,7 @@ def copied_files(
             copy = Path(folder) / "copy"
             for file in files:
                 copy_to_file(context.objects, file.object_key, file.size_bytes, copy, halt)
-                copies.append(_stored(context.objects, run_id, file, copy))
+                copies.append(_store_copy(context.objects, run_id, file, copy))
     except BaseException as error:
         discard(context.objects, copies)
         if isinstance(error, InterruptedError):
@@ -202,7 +201,7 @@ def copied_files(
     return copies
 
 
-def _stored(objects: ObjectStore, run_id: str, file: OutputRow | SharedFileRow, copy: Path) -> StepFile:
+def _store_copy(objects: ObjectStore, run_id: str, file: OutputRow | SharedFileRow, copy: Path) -> StepFile:
     if isinstance(file, SharedFileRow):
         key = shared_file_key(run_id, file.step, new_id("shared"))
         return file._replace(object_key=key, run_id=run_id, size_bytes=objects.put_file(key, copy).size_bytes)

@@ -1,4 +1,4 @@
-"""The bound on the steps and items of one run that execute at the same time (`settings.parallel_steps`)."""
+"""Limits how many steps and items of one run execute at the same time (`settings.parallel_steps`)."""
 
 import asyncio
 from collections import deque
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 
 class RunCapacity:
-    """At most `most` steps and items at once; a step that waits goes before all items. On the engine's loop only."""
+    """Semaphore of `most` steps and items, with priority for steps; used on the engine's loop only."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -18,7 +18,7 @@ class RunCapacity:
         self._freed: asyncio.Future[None] | None = None
 
     def admit_steps(self, executing: int, wanted: int) -> int:
-        """Returns how many of the wanted steps may begin beside those that execute; the others wait."""
+        """Returns how many of the `wanted` steps may begin while `executing` run; the rest waits."""
         admitted = max(0, min(wanted, self._most - executing - self._items))
         self._steps, self._steps_waiting = executing + admitted, wanted - admitted
         if self._freed is not None and self._freed.done():
@@ -28,14 +28,14 @@ class RunCapacity:
 
     @property
     def freed(self) -> asyncio.Future[None]:
-        """A future that is done once an item has ended in whose place a step may begin, since steps were admitted."""
+        """A future that is done once an item has ended, since `admit_steps`, so that a waiting step may begin."""
         if self._freed is None:
             self._freed = asyncio.get_running_loop().create_future()
         return self._freed
 
     @asynccontextmanager
     async def item(self) -> AsyncIterator[None]:
-        """Waits until an item may execute, which it does within the context."""
+        """Context in which an item executes; waits for capacity on entry."""
         await self._admission()
         try:
             yield

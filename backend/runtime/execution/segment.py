@@ -1,4 +1,4 @@
-"""Claims one segment of a run, and has it run to its end."""
+"""One segment of a run from its claim to its end, with requests to stop or abort it."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Segment:
-    """One segment, used on the engine's loop only; `claimed` where its run's start has claimed it."""
+    """A segment, used on the engine's loop only; `claimed` is set if the start of its run has claimed it."""
 
     def __init__(self, context: SegmentContext, segment_id: str, claimed: ClaimedSegment | None = None) -> None:
         self._context = context
@@ -27,15 +27,15 @@ class Segment:
 
     @property
     def claimed(self) -> bool:
-        """Returns whether the segment was set running for this process; from any thread."""
+        """Whether this process has claimed the segment; from any thread."""
         return self._claimed is not None
 
     def stop(self) -> None:
-        """Makes the segment kill its steps and close its run, with the outcome that the run's row then says."""
+        """Makes the segment kill its steps and close its run, with the outcome that the run's row implies."""
         self._stop.set()
 
     def abort(self) -> None:
-        """Stops the segment as `stop`, also while it runs the last steps of its run, and begins none of these."""
+        """Stops the segment as `stop`, and ends the steps of `on_failure` and `always` as well."""
         self._abort.set()
         self._stop.set()
 
@@ -47,7 +47,7 @@ class Segment:
         claimed = self._claimed
         if claimed is None:
             if self._stop.is_set():
-                # Its run would only be ended.
+                # Executed by a process that stops, the run would end as orphaned.
                 await self._requeue()
                 return
             claimed = self._claimed = await self._claim()
@@ -72,6 +72,6 @@ class Segment:
             await self._context.write(self._write_requeue, lock_key="launcher")
 
     def _write_requeue(self, tx: Tx) -> None:
-        # Nobody sees who has a segment that has not begun.
+        # No cached answer shows which process has a queued segment.
         tx.keeps_caches_valid = True
         requeue_segment(tx, self._segment_id)

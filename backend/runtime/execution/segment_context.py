@@ -1,4 +1,4 @@
-"""The context of the segments of one worker session, made by `backend.runtime.bootstrap`, and their signal to stop."""
+"""Services, folders and threads of the segments of one worker session (`SegmentContext`), and their stop signal."""
 
 import asyncio
 import functools
@@ -29,15 +29,15 @@ from backend.storage.objects import ObjectStore
 T = TypeVar("T")
 
 
-async def to_its_end(work: Awaitable[T]) -> T:
-    """Awaits work that must not outlive its caller, as a change does: a cancellation waits until it has ended."""
+async def run_shielded(work: Awaitable[T]) -> T:
+    """Awaits work that must not outlive its caller, such as a change: a cancellation waits for its end."""
     running = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         await asyncio.wait({running})
         if not running.cancelled():
-            # Read, so that a failure is not logged as one that nobody retrieved.
+            # Retrieved, so that asyncio does not log the failure.
             running.exception()
         raise
 
@@ -47,18 +47,18 @@ class StoppedError(Exception):
 
 
 class StopSignal:
-    """The request that one segment stops, on the engine's loop; `close` it in the end."""
+    """The request to stop one segment, on the engine's loop; its user calls `close`."""
 
     def __init__(self, stop: asyncio.Event) -> None:
         self._stopped: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
 
     async def result_of(self, work: asyncio.Future[T]) -> T:
-        """Returns the result of the work. Raises as `wait_first`; the work then goes on, and the caller ends it."""
+        """Returns the result of the work. Raises as `wait_first`; then the caller must end the work."""
         await self.wait_first({work})
         return work.result()
 
     async def wait_first(self, works: Collection[asyncio.Future[Any]], seconds: float | None = None) -> None:
-        """Waits until one of the works is done, or for so many seconds.
+        """Waits until one of the works is done, or for at most `seconds`.
 
         Raises:
             StoppedError: the segment is to stop.
@@ -74,12 +74,12 @@ class StopSignal:
 
 @dataclass(frozen=True, slots=True)
 class SegmentContext:
-    """The services, folders and threads that segments use.
+    """The services, folders and threads of segments; made by `backend.runtime.bootstrap`.
 
     Attributes:
-        owner: The id of the session, never used again.
+        owner: The id of the worker session, unique for all time.
         leased: Whether the session has a lease, since other processes share the database.
-        work: The folder of what running steps need on disk, one folder a run.
+        work: The folder of files of running steps, one subfolder a run.
         network: The most that an environment may allow its steps.
         output_limits: How many files a step may leave, and how deep.
         step_data: What one attempt of a step may return and report.
@@ -116,13 +116,13 @@ class SegmentContext:
         return Capabilities(self.models.callable_providers, self.secrets.names, self.network)
 
     async def read(self, work: Callable[[Tx], T]) -> T:
-        """Runs a few reads by key that must agree: on the loop itself where the database is not remote."""
+        """Runs a few reads by key in one snapshot; on the event loop itself unless the database is remote."""
         if self.database.remote:
             return await self.in_thread(lambda: self.database.snapshot(work))
         return self.database.snapshot(work)
 
     def write_run(self, run_id: str, key_id: str, work: Callable[[Tx], T]) -> asyncio.Future[T]:
-        """Makes a change of one run alone, as `write` does."""
+        """Makes a change of one run, as `write`, under the run's lock key."""
 
         @functools.wraps(work)
         def change(tx: Tx) -> T:
@@ -145,16 +145,16 @@ class SegmentContext:
         """Runs a copy, sweep or removal of files."""
         return asyncio.get_running_loop().run_in_executor(self.slow_threads, work)
 
-    async def in_thread_to_its_end(self, work: Callable[[], T]) -> T:
-        """Runs work as `in_thread` that must not outlive its caller: a cancellation waits until it has ended."""
-        return await to_its_end(self.in_thread(work))
+    async def in_shielded_thread(self, work: Callable[[], T]) -> T:
+        """Runs work as `in_thread`; a cancellation waits until the work has ended."""
+        return await run_shielded(self.in_thread(work))
 
-    async def in_halting_thread(
+    async def in_cancellable_thread(
         self, work: Callable[[threading.Event], T], *, undo: Callable[[T], object] | None = None
     ) -> T:
-        """Runs a copy or sweep, which a cancellation ends at once by the event that it is given.
+        """Runs a copy or sweep in a slow thread; a cancellation sets the event given to the work, and waits.
 
-        `undo` takes back what one returned that ended by itself all the same.
+        `undo` reverts the work if it completed in spite of the cancellation.
         """
         halt = threading.Event()
         running = self.in_slow_thread(lambda: work(halt))
@@ -163,13 +163,13 @@ class SegmentContext:
         except asyncio.CancelledError:
             halt.set()
             await asyncio.wait({running})
-            # Read in any case, so that a failure after the halt is not logged as one that nobody retrieved.
+            # Retrieved in any case, so that asyncio does not log a failure after the halt.
             if running.exception() is None and undo is not None:
                 await self.in_slow_thread(lambda: undo(running.result()))
             raise
 
     def folder_of_run(self, run_id: str) -> Path:
-        """Returns the folder of what a run keeps on disk until it ends; it may not exist."""
+        """Returns the folder of a run's files on disk until it ends; it may not exist."""
         return self.work / run_id
 
     def files_of_run(self, run_id: str) -> Path:

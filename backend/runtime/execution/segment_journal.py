@@ -1,4 +1,4 @@
-"""Records the changes of an executing segment in the database, and closes its run."""
+"""Writes the changes of an executing segment to the database, and closes its run."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +30,7 @@ class SegmentJournal:
         self._redacts = claimed.redaction is not None and claimed.redaction.redacts_outputs
 
     async def record(self, last: Callable[[Tx, int], object] | None = None) -> None:
-        """Writes the gathered changes, with `last` behind them in the same transaction; durable on return.
+        """Writes the gathered changes, then `last` in the same transaction; durable on return.
 
         Raises:
             SegmentEndedError: another process closed the run.
@@ -48,7 +48,7 @@ class SegmentJournal:
         try:
             await self._write(work)
         except OutcomeUnknownError:
-            # A row may name the files; those that none names go with the run's final sweep or erasure.
+            # A committed row may name the files; if none does, the run's final sweep or erasure removes them.
             raise
         except BaseException:
             await self.discard(changes.files)
@@ -61,9 +61,9 @@ class SegmentJournal:
     async def complete(
         self, result: RunResult, output: NewOutput | None, warnings: Sequence[str], *, promoted: bool
     ) -> None:
-        """Closes the run as completed, with its result and the output of that, unless it was recorded before.
+        """Closes the run as completed, with its result, and the output `result.json` unless it was recorded before.
 
-        Where a cancel was requested meanwhile, the run is cancelled, and the output removed. Raises as `record`.
+        If a cancellation was requested meanwhile, the run is cancelled and the output removed. Raises as `record`.
         """
         stored = [] if output is None else [output]
         completed = False
@@ -92,7 +92,7 @@ class SegmentJournal:
             await self.discard(stored)
 
     async def close_stopped(self, decided: RunOutcome | None = None) -> None:
-        """Closes the run with the outcome that was decided, else the one that its row says, else as orphaned.
+        """Closes the run with the decided outcome, else with the one that its row implies, else as orphaned.
 
         A failure is left to the run reaper.
         """
@@ -113,8 +113,8 @@ class SegmentJournal:
     def _write_once(self, work: Callable[[Tx], None]) -> Awaitable[None]:
         return self._context.write_run(self._run_id, self._key_id, work)
 
-    async def give_up(self, files: Sequence[StepFile]) -> None:
-        """Removes files that were not recorded, and orders the removal of objects of a run closed meanwhile."""
+    async def discard_unrecorded(self, files: Sequence[StepFile]) -> None:
+        """Removes files that were not recorded, and requests the removal of objects of a run closed meanwhile."""
         await self.discard(files)
         at = self._context.clock()
 

@@ -1,7 +1,7 @@
 """Runs the steps of one claimed segment in the order of their needs, and parks or closes its run.
 
-Each act follows a durable record: a step's process starts after its `step.started` was committed, and a step completes
-in one transaction with its outputs.
+A step's process starts after the commit of its `step.started`, and a step completes in one transaction with its
+outputs.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from backend.runtime.execution.run_capacity import RunCapacity
 from backend.runtime.execution.segment_context import SegmentContext, StoppedError, StopSignal
 from backend.runtime.execution.segment_journal import SegmentJournal
 from backend.runtime.execution.step_files import drop_files
-from backend.runtime.execution.step_works import StepOutcome, StepWorks
+from backend.runtime.execution.step_work_factory import StepOutcome, StepWorkFactory
 from backend.runtime.execution.steps import StepCompletion, StepFailure
 from backend.runtime.execution.traced_work import traced_step
 from backend.runtime.outcomes import RunOutcome, reason_to_stop
@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class SegmentRun:
-    """The execution of a claimed segment."""
+    """The execution of a claimed segment: tasks, slots, retries and outcome of its steps."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class SegmentRun:
         self._beginning: list[str] = list(claimed.begun)
         self._tasks: dict[asyncio.Task[StepOutcome], str] = {}
         self._backoffs: dict[str, asyncio.Task[None]] = {}
-        self._capacity = RunCapacity(claimed.terms.parallel_steps)
+        self._capacity = RunCapacity(claimed.workflow.parallel_steps)
         self._parked = False
         self._conditions: dict[asyncio.Task[bool | str | StepFailure], str] = {}
-        self._judged: set[str] = set()
+        self._conditions_met: set[str] = set()
         self._summaries: dict[str, str] = {}
-        self._works: StepWorks | None = None
+        self._works: StepWorkFactory | None = None
         self._outcome: RunOutcome | None = None
         self._failed_step: str | None = None
 
@@ -73,14 +73,14 @@ class SegmentRun:
         try:
             await self._run()
         except StoppedError:
-            await self._give_up()
+            await self._discard()
             await self._journal.close_stopped(self._outcome)
         except SegmentEndedError:
             # The process that closed the run has recorded why.
-            await self._give_up()
+            await self._discard()
         except Exception:  # noqa: BLE001 - the steps must die and the run must end, whatever the cause
             _LOG.exception("Segment %s failed unexpectedly", self._segment_id)
-            await self._give_up()
+            await self._discard()
             await self._journal.close_stopped(self._outcome)
         finally:
             self._stop_signal.close()
@@ -97,14 +97,14 @@ class SegmentRun:
             outcome = await self._context.in_thread(self._reason_to_stop)
             if outcome is None or self._abort.is_set():
                 raise
-            await self._give_up()
+            await self._discard()
             await self._end(outcome)
 
     async def _prepare(self) -> bool:
         """Prepares the inputs of steps; returns whether there are steps to run.
 
         Raises:
-            StoppedError: the segment is to stop, as also where it ends a run whose approvals were waited for.
+            StoppedError: the segment is to stop, or only has to end a run that was parked.
         """
         if not await self._prepare_inputs():
             return False
@@ -118,7 +118,7 @@ class SegmentRun:
         context, claimed = self._context, self._claimed
         inputs = await prepare(context, claimed, self._journal, self._stop_signal)
         if inputs is not None:
-            self._works = StepWorks(
+            self._works = StepWorkFactory(
                 context,
                 claimed,
                 self._segment_id,
@@ -134,7 +134,7 @@ class SegmentRun:
         if failure is not None:
             await self._kill()
             await self._end(RunOutcome(RunStatus.FAILED, *failure))
-        elif self._step_states.plan(self._judged).done:
+        elif self._step_states.plan(self._conditions_met).done:
             await self._complete()
         else:
             await self._park()
@@ -142,15 +142,15 @@ class SegmentRun:
     async def _run_steps(self, phase: Phase) -> tuple[str, str] | None:
         """Runs the steps of a phase until none can begin; returns code and message of a run that cannot go on."""
         while True:
-            plan = self._step_states.plan(self._judged, phase)
+            plan = self._step_states.plan(self._conditions_met, phase)
             self._step_states.settle(plan)
             failure = self._step_states.failure(plan)
             if failure is not None:
                 self._failed_step = plan.failed or plan.stuck
                 return failure
-            self._judge(plan)
-            ask = [step for step in plan.ask if step in self._summaries or not self._has_summary(step)]
-            self._step_states.request_approvals(ask, self._context.clock(), self._summaries)
+            self._evaluate(plan)
+            to_request = [step for step in plan.request if step in self._summaries or not self._has_summary(step)]
+            self._step_states.request_approvals(to_request, self._context.clock(), self._summaries)
             self._take_slots(plan)
             if not (self._tasks or self._slots or self._beginning or self._backoffs or self._conditions):
                 return None
@@ -159,9 +159,9 @@ class SegmentRun:
             await self._wait()
 
     async def _end(self, outcome: RunOutcome) -> None:
-        """Closes a run that failed or was cancelled, after the steps that run last; raises as `SegmentJournal.close`.
+        """Runs the steps of `on_failure` and `always`, and closes the failed or cancelled run; raises as `close`.
 
-        From here on the segment stops only where it is aborted.
+        From here on only an abort stops the segment.
         """
         self._outcome = outcome
         if self._has_last_steps and self._step_states.began:
@@ -185,29 +185,29 @@ class SegmentRun:
 
     @property
     def _has_last_steps(self) -> bool:
-        return self._claimed.terms.has_last_steps
+        return self._claimed.workflow.has_last_steps
 
-    def _judge(self, plan: dag.Plan) -> None:
-        """Evaluates the conditions of steps that may begin once theirs is true, and summaries of approvals."""
+    def _evaluate(self, plan: dag.Plan) -> None:
+        """Evaluates the conditions of steps, and the summaries of approvals, that the plan waits for."""
         assert self._works is not None
         expressions = self._works.expressions
-        judging = set(self._conditions.values())
-        summarised = [step for step in plan.ask if step not in self._summaries and self._has_summary(step)]
-        for step in [step for step in (*plan.judge, *summarised) if step not in judging]:
-            terms = self._step_states.terms(step)
+        evaluating = set(self._conditions.values())
+        summarised = [step for step in plan.request if step not in self._summaries and self._has_summary(step)]
+        for step in [step for step in (*plan.evaluate, *summarised) if step not in evaluating]:
+            resolved = self._step_states.resolved_step(step)
             work: Coroutine[Any, Any, bool | str | StepFailure] = (
-                expressions.condition(terms) if step in plan.judge else expressions.summary(terms)
+                expressions.condition(resolved) if step in plan.evaluate else expressions.summary(resolved)
             )
             self._conditions[asyncio.create_task(work, name=f"{self._claimed.run_id}/{step}/expression")] = step
 
     def _has_summary(self, step: str) -> bool:
-        approval = self._step_states.terms(step).approval
+        approval = self._step_states.resolved_step(step).approval
         return approval is not None and approval.summary is not None
 
     def _take_slots(self, plan: dag.Plan) -> None:
-        """Requests a slot for each step that may begin, and begins those that have theirs.
+        """Requests a slot for each step that may begin, and begins the steps that have their slot.
 
-        A fan-out begins at once: its items take part in the bound on what executes, in place of the step.
+        A fan-out begins at once without a slot: its items count towards the run's capacity instead.
         """
         new = [step for step in plan.begin if step not in self._slots and step not in self._backoffs]
         for step in filter(self._fans_out, new):
@@ -215,7 +215,7 @@ class SegmentRun:
         executing = sum(not self._fans_out(step) for step in (*self._tasks.values(), *self._beginning))
         waiting = [step for step in new if not self._fans_out(step)]
         for step in waiting[: self._capacity.admit_steps(executing + len(self._slots), len(waiting))]:
-            if self._step_states.terms(step).takes_slot:
+            if self._step_states.resolved_step(step).takes_slot:
                 self._slots[step] = self._context.slots.request(self._claimed.key_id, self._memory(step))
             else:
                 self._begin(step)
@@ -225,7 +225,7 @@ class SegmentRun:
             self._begin(step)
 
     def _fans_out(self, step: str) -> bool:
-        return self._step_states.terms(step).fan_out is not None
+        return self._step_states.resolved_step(step).fan_out is not None
 
     def _begin(self, step: str) -> None:
         self._beginning.append(step)
@@ -234,15 +234,15 @@ class SegmentRun:
     def _start_steps(self) -> None:
         assert self._works is not None
         for step in self._beginning:
-            work = self._works.of(step, self._failure)
+            work = self._works.make(step, self._failure)
             task = asyncio.create_task(traced_step(work), name=f"{self._claimed.run_id}/{step}")
-            # Not in the task itself: a task that is cancelled before it began runs none of its code.
+            # A callback, because a task that is cancelled before it begins runs none of its code.
             task.add_done_callback(partial(self._release, step))
             self._tasks[task] = step
         self._beginning.clear()
 
     def _memory(self, step: str) -> int:
-        return slot_memory(self._context.slots, self._step_states.terms(step))
+        return slot_memory(self._context.slots, self._step_states.resolved_step(step))
 
     def _release(self, step: str, _: object = None) -> None:
         """Releases a step's slot, once."""
@@ -259,7 +259,7 @@ class SegmentRun:
         return {"step": self._failed_step, "code": outcome.code, "message": outcome.message}
 
     async def _wait(self) -> None:
-        """Waits until a step finishes, gets a slot or may be retried, and takes up the outcomes of finished steps.
+        """Waits until a step finishes, gets a slot or may be retried, and records the outcomes of finished steps.
 
         Raises:
             StoppedError: the segment is to stop.
@@ -275,7 +275,7 @@ class SegmentRun:
             }
         )
         for condition in [condition for condition in self._conditions if condition.done()]:
-            self._take_condition(self._conditions.pop(condition), condition.result())
+            self._apply_condition(self._conditions.pop(condition), condition.result())
         for step in [step for step, backoff in self._backoffs.items() if backoff.done()]:
             del self._backoffs[step]
         for task in [task for task in self._tasks if task.done()]:
@@ -289,11 +289,11 @@ class SegmentRun:
                     self._step_states.complete_fan_out(step, value, files_count, outputs, at, warnings)
                 case StepFailure() as failed:
                     self._step_states.changes.redacted += failed.redacted
-                    self._take_failure(step, failed, at)
+                    self._retry_or_fail(step, failed, at)
         for warning in () if self._claimed.redaction is None else self._claimed.redaction.take_warnings():
             self._step_states.warn(warning)
 
-    def _take_condition(self, step: str, given: bool | str | StepFailure) -> None:
+    def _apply_condition(self, step: str, given: bool | str | StepFailure) -> None:
         match given:
             case StepFailure() as failed:
                 self._step_states.changes.redacted += failed.redacted
@@ -301,12 +301,12 @@ class SegmentRun:
             case str() as summary:
                 self._summaries[step] = summary
             case True:
-                self._judged.add(step)
+                self._conditions_met.add(step)
             case False:
                 self._step_states.skip(step, "Its condition is false.")
 
-    def _take_failure(self, step: str, failed: StepFailure, at: int) -> None:
-        retry = None if failed.final else self._step_states.terms(step).retry
+    def _retry_or_fail(self, step: str, failed: StepFailure, at: int) -> None:
+        retry = None if failed.final else self._step_states.resolved_step(step).retry
         seconds = wait_seconds(retry, self._step_states.attempt(step), failed.unswept_type, failed.retry_after)
         if seconds is None:
             self._step_states.fail(step, failed.type, failed.message, at)
@@ -324,7 +324,7 @@ class SegmentRun:
         claimed, step_states, context = self._claimed, self._step_states, self._context
         warnings = step_states.warnings()
         result, output = RunResult(), None
-        value = step_states.value(claimed.terms.result_step) if claimed.terms.result_step else None
+        value = step_states.value(claimed.workflow.result_step) if claimed.workflow.result_step else None
         if value is not None:
             try:
                 result, output, result_warnings = await store_result(context, claimed, self._stop_signal, value)
@@ -334,7 +334,7 @@ class SegmentRun:
                 await self._end(RunOutcome(RunStatus.FAILED, INVARIANT_BLOCKED, f"The result could not be {verb}."))
                 return
             for message in result_warnings:
-                step_states.changes.event("warning", message=message)
+                step_states.changes.add_event("warning", message=message)
             warnings += result_warnings
         if self._has_last_steps:
             try:
@@ -342,7 +342,7 @@ class SegmentRun:
             except BaseException:
                 await self._journal.discard([] if output is None else [output])
                 raise
-        if claimed.terms.publish:
+        if claimed.workflow.publish:
             if output is not None:
                 step_states.changes.files.append(output)
                 output = None
@@ -350,17 +350,17 @@ class SegmentRun:
             warnings += await publish(
                 context,
                 claimed.run_id,
-                claimed.terms.publish,
+                claimed.workflow.publish,
                 step_states,
                 self._journal.record,
                 self._wait_for_publication,
                 reasons=claimed.redaction is None,
             )
         step_states.skip_phase(Phase.ON_FAILURE, "The run did not fail.")
-        await self._journal.complete(result, output, warnings, promoted=bool(claimed.terms.publish))
+        await self._journal.complete(result, output, warnings, promoted=bool(claimed.workflow.publish))
 
     async def _run_always(self) -> None:
-        """Runs the steps of `always` of a run that completes; an abort ends them alone."""
+        """Runs the steps of `always` of a run that completes; an abort ends only these steps."""
         if self._step_states.began:
             await self._begin_last_steps()
             try:
@@ -384,10 +384,10 @@ class SegmentRun:
         run = self._context.database.read(lambda tx: sql.run_of_segment(tx, self._segment_id))
         return reason_to_stop(run, self._context.clock())
 
-    async def _give_up(self) -> None:
-        """Ends every step, and discards the changes that were not recorded yet."""
+    async def _discard(self) -> None:
+        """Ends every step, and discards changes that were not recorded."""
         await self._kill()
-        await self._journal.give_up(self._step_states.take_changes().files)
+        await self._journal.discard_unrecorded(self._step_states.take_changes().files)
 
     async def _kill(self) -> None:
         """Ends every step, and releases every slot; on return no process of the segment is left."""

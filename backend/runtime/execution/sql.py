@@ -1,4 +1,4 @@
-"""SQL of an executing segment: what it reads at its start, and what its steps write."""
+"""SQL of an executing segment: reads its run and steps, writes states of steps, counters, warnings, manifest."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -36,7 +36,7 @@ class ExecutedRunRow(NamedTuple):
 
 
 class CompletedStepRow(NamedTuple):
-    """Value of a completed step as JSON text, the number of files that it left, and of items of a fan-out."""
+    """Value of a completed step as JSON text, and the numbers of its files and its fan-out's items."""
 
     value: str
     files_count: int | None
@@ -46,7 +46,7 @@ class CompletedStepRow(NamedTuple):
 
     @property
     def items(self) -> ItemCounts | None:
-        """The items; None where the step was no fan-out."""
+        """Item counts; None if the step was no fan-out."""
         if self.items_total is None:
             return None
         return ItemCounts(self.items_total, self.items_completed or 0, self.items_failed or 0)
@@ -64,7 +64,7 @@ class RunFactsRow(NamedTuple):
 
 
 class DispatchedRow(NamedTuple):
-    """A queued segment that was handed over, how often it was by now, and how many runs are above its run."""
+    """A queued segment that was dispatched to the engine: how often, and the depth of its run below its top parent."""
 
     segment_id: str
     hand_overs: int
@@ -85,7 +85,7 @@ _DISPATCHED = Query(
     select_row(DispatchedRow, segments, runs)
     .join(runs, runs.c.run_id == segments.c.run_id)
     .where(
-        # As text, so that the partial index over open segments serves.
+        # Literal text, so that the planner can use the partial index over open segments.
         segments.c.state != literal_column(f"'{SegmentState.ENDED}'"),
         segments.c.state == literal_column(f"'{SegmentState.QUEUED}'"),
         segments.c.handed_over_at.is_not(None),
@@ -135,12 +135,12 @@ _SET_MANIFEST = Command(update(runs).where(runs.c.run_id == _RUN).values(inputs_
 
 
 def dispatched(tx: Tx) -> list[DispatchedRow]:
-    """Returns the queued segments that are handed over now, the oldest hand-overs first."""
+    """Returns queued segments that are dispatched to the engine, the oldest dispatch first."""
     return tx.all(_DISPATCHED)
 
 
 def run_of_segment(tx: Tx, segment_id: str) -> ExecutedRunRow:
-    """Returns the run of a segment that exists."""
+    """Returns the run of a segment, which must exist."""
     return tx.one(_RUN_OF_SEGMENT, of_segment_id=segment_id)
 
 
@@ -160,7 +160,7 @@ def steps_of(tx: Tx, run_id: str) -> list[StepRow]:
 
 
 def completed_step(tx: Tx, run_id: str, step: str) -> CompletedStepRow | None:
-    """Returns what a step of a run handed on, or None where it did not complete or the run was erased."""
+    """Returns value and counts of a completed step; None if the step did not complete or the run was erased."""
     return tx.first(_COMPLETED_STEP, of_run_id=run_id, of_step=step)
 
 
@@ -175,7 +175,7 @@ def save_steps(tx: Tx, run_id: str, rows: Iterable[Mapping[str, object]]) -> Non
     )
 
 
-def count(tx: Tx, run_id: str, more: Mapping[str, int]) -> None:
+def add_to_counters(tx: Tx, run_id: str, more: Mapping[str, int]) -> None:
     """Adds to the run's counters."""
     tx.announce(run_id)
     tx.enqueue(_COUNT, of_run_id=run_id, **{f"more_{name}": more.get(name, 0) for name in _COUNTED})
@@ -188,7 +188,7 @@ def set_manifest(tx: Tx, run_id: str, manifest: str) -> None:
 
 
 def add_warnings(tx: Tx, run_id: str, new: Sequence[str]) -> None:
-    """Adds warnings to those of an unfinished run, each once: later segments sweep the same files again."""
+    """Adds new warnings to an unfinished run, each text once, because later segments may repeat them."""
     tx.announce(run_id)
     warnings = json_text.parse(tx.scalar_one(_WARNINGS, of_run_id=run_id))
     tx.enqueue(_SET_WARNINGS, of_run_id=run_id, new_warnings=json_text.write(list(dict.fromkeys([*warnings, *new]))))

@@ -1,4 +1,4 @@
-"""Files that steps left, on this machine's disk, for the steps that need them (contract 25.1)."""
+"""Files of completed steps on this machine's disk, for the steps that need them (contract 25.1)."""
 
 import shutil
 import tempfile
@@ -18,15 +18,15 @@ from backend.storage.tables.files import OutputRow, SharedFileRow
 from redaction.counts import Counts
 
 
-def keep_files(
+def move_files_for_steps(
     context: SegmentContext, run_id: str, step: str, folder: Path, redaction: RunRedaction | None, halt: threading.Event
 ) -> Counts | None:
-    """Keeps the files that a completed step, or an item `<step>/<index>`, left; they are stored as objects too.
+    """Moves the files of a completed step, or of an item `<step>/<index>`, to the folder for later steps.
 
-    Where the policy sweeps what steps hand on, other steps see the swept files; returns the counts of that sweep.
+    If the policy covers `steps`, sweeps the files first, and returns the counts of that sweep.
 
     Raises:
-        RedactionError: they could not be swept.
+        RedactionError: the files could not be swept.
     """
     counts = _sweep(folder, redaction, halt)
     kept = context.files_of_run(run_id) / step
@@ -38,11 +38,11 @@ def keep_files(
 def files_of(
     context: SegmentContext, run_id: str, steps: Iterable[str], redaction: RunRedaction | None, halt: threading.Event
 ) -> dict[str, Path]:
-    """Returns the folders of those completed steps that left files; restores missing ones from the objects.
+    """Returns the folders of the completed steps with files; restores missing folders from the objects.
 
     Raises:
         OSError, KeyError, EOFError: the objects could not be read.
-        RedactionError: as `keep_files`.
+        RedactionError: as `move_files_for_steps`.
     """
     kept = {step: context.files_of_run(run_id) / step for step in steps}
     missing = [step for step, folder in kept.items() if not folder.exists()]
@@ -60,7 +60,7 @@ def files_of(
 
 
 def drop_files(context: SegmentContext, run_id: str) -> None:
-    """Removes a run's files from this disk while it waits; the objects stay."""
+    """Removes the files of a parked run from this disk; the objects stay."""
     shutil.rmtree(context.files_of_run(run_id), ignore_errors=True)
 
 
@@ -86,7 +86,7 @@ def _restore(
             target = folder / file.path
             target.parent.mkdir(parents=True, exist_ok=True)
             copy_to_file(objects, file.object_key, file.size_bytes, target, halt)
-        # The values found were counted when the step handed its files on.
+        # The counts of this sweep were recorded when the step completed.
         _sweep(folder / kept.name, redaction, halt)
         # Renamed as a whole: a concurrent step that needs the same files may have restored them first.
         if not kept.exists():

@@ -1,8 +1,8 @@
-"""Records what an attempt prints: parts while it runs, which readers may follow, and one object at its end.
+"""Records the log of an attempt: parts in the database while it runs, and one object at its end.
 
-Where the run's PII policy redacts, nothing is stored before it was swept, whatever stages the policy names: whole
-lines are swept with the lines above them, so that a part is what it is in the whole. Where the policy asks a model,
-which takes its time and has few calls, the log is swept once, at the end.
+Under a PII policy that redacts, text is swept before it is stored, whatever stages the policy names. Whole lines are
+swept with the lines above them, so that a part equals its place in the whole log. A policy that asks a model, which is
+slow and has few calls, sweeps the log once, at the end.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ _NOT_SWEPT: Final = "The log could not be swept for personal data, so it is not 
 
 PART_CHARS: Final = 32_768
 MOST_KEPT_CHARS: Final = 524_288
-"""Bytes of the beginning of a log, and as many of its end, that can be read while the step runs."""
+"""Characters of the beginning of a log, and as many of its end, that can be read while the step runs."""
 MOST_NEW_CHARS: Final = 65_536
-"""Bytes taken up at a time once the beginning is full, so that a step that prints without end costs little."""
+"""Characters per write once the beginning is full, which bounds the cost of a step that prints without end."""
 
 
 class StepLogRecorder:
-    """The log of one attempt, used on the engine's loop; what fails here is logged, and fails no step."""
+    """Records the log of one attempt, on the engine's loop; its failures are logged and fail no step."""
 
     def __init__(
         self, context: SegmentContext, run_id: str, step: str, attempt: int, redaction: RunRedaction | None
@@ -50,42 +50,42 @@ class StepLogRecorder:
         self._run_id = run_id
         self._redaction = redaction if redaction is not None and redaction.redacts else None
         self._live = self._redaction is None or not self._redaction.asks_a_model
-        self._text = LiveText(lines_only=self._redaction is not None)
-        self._kept = KeptParts()
+        self._text = LogBuffer(lines_only=self._redaction is not None)
+        self._parts = LogParts()
         self._above = ""
-        self._heard = False
+        self._printed = False
         self._began = False
         self._ended = False
-        self._due: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
 
     def add(self, part: bytes) -> None:
-        """Takes up what was printed, and has it written soon."""
+        """Adds printed bytes, which are written within `LIVE_SECONDS` or soon after."""
         if not part:
             return
-        self._heard = True
+        self._printed = True
         if not self._live:
             return
         self._text.add(part)
-        if self._due is None and not self._ended:
-            self._due = asyncio.get_running_loop().call_later(LIVE_SECONDS, self._write_soon)
+        if self._timer is None and not self._ended:
+            self._timer = asyncio.get_running_loop().call_later(LIVE_SECONDS, self._write_soon)
 
     async def finish(self, log: bytes) -> list[StageCounts]:
-        """Stores the whole log of an attempt that has ended, within its bound; returns the calls of a model."""
+        """Stores the whole log of an ended attempt; returns the counts of its sweep's model calls."""
         if not log or self._ended:
             return []
-        if not self._heard:
+        if not self._printed:
             self.add(log)
         await self._stop_timer()
         if self._began:
-            # Whoever follows reads on in the parts; whoever has not begun reads what is stored.
+            # Readers that follow the log read the parts to the end; new readers read the stored object.
             await self._write(final=True)
         found: list[StageCounts] = []
         problem: str | None = None
         content = log
         if self._redaction is not None:
             try:
-                content, counts = await self._swept(log)
+                content, counts = await self._sweep(log)
                 found = [StageCounts(STEPS, counts)] if counts != Counts() else []
             except RedactionError as error:
                 found = [StageCounts(STEPS, Counts(model_calls=error.model_calls))] if error.model_calls else []
@@ -98,7 +98,7 @@ class StepLogRecorder:
         return found
 
     async def abandon(self) -> None:
-        """Ends the log of an attempt that was ended: what was written stays, and what needs no sweep is added."""
+        """Ends the log of a killed attempt: written parts stay, and the waiting text is added if it needs no sweep."""
         if self._ended:
             return
         await self._stop_timer()
@@ -109,11 +109,11 @@ class StepLogRecorder:
             await self._record(lambda tx, at: sql.end(tx, *self._attempt, at, size_bytes=None, problem=None))
 
     def _write_soon(self) -> None:
-        self._due = None
+        self._timer = None
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_live())
         else:
-            self._due = asyncio.get_running_loop().call_later(LIVE_SECONDS, self._write_soon)
+            self._timer = asyncio.get_running_loop().call_later(LIVE_SECONDS, self._write_soon)
 
     async def _write_live(self) -> None:
         try:
@@ -122,27 +122,27 @@ class StepLogRecorder:
             _LOG.exception("The log of a step of run %s could not be written while it runs", self._run_id)
 
     async def _stop_timer(self) -> None:
-        if self._due is not None:
-            self._due.cancel()
-            self._due = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._writing is not None:
             await asyncio.wait({self._writing})
 
     async def _write(self, *, final: bool = False) -> None:
-        """Writes the parts that are complete."""
+        """Sweeps and writes the waiting text as parts; `final` includes an incomplete last line."""
         text = self._text.take(final=final) if self._live else ""
         if text and self._redaction is not None:
             redaction, above = self._redaction, self._above
             try:
-                swept, _ = await self._context.in_halting_thread(lambda halt: redaction.lines(above, text, halt))
+                swept, _ = await self._context.in_cancellable_thread(lambda halt: redaction.lines(above, text, halt))
             except RedactionError as error:
                 _LOG.warning("The log of a step of run %s is not shown while it runs: %s", self._run_id, error)
                 self._live = False
                 return
             text, self._above = swept
         if text:
-            parts, cut = self._kept.add(text)
-            first = self._kept.next_seq - len(parts)
+            parts, cut = self._parts.add(text)
+            first = self._parts.next_seq - len(parts)
 
             def add(tx: Tx, _: int) -> None:
                 sql.add_parts(tx, *self._attempt, first, parts)
@@ -151,18 +151,18 @@ class StepLogRecorder:
 
             await self._record(add)
 
-    async def _swept(self, log: bytes) -> tuple[bytes, Counts]:
+    async def _sweep(self, log: bytes) -> tuple[bytes, Counts]:
         redaction = self._redaction
         assert redaction is not None
         text = without_cut_lines(log.decode(errors="replace"))
-        swept, counts = await self._context.in_halting_thread(lambda halt: redaction.lines("", text, halt))
+        swept, counts = await self._context.in_cancellable_thread(lambda halt: redaction.lines("", text, halt))
         # Nothing of a log leaves the service, so its values do not count among those of the run.
         return swept.text.encode(), Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped)
 
     async def _store(self, content: bytes) -> int | None:
         key = step_log_key(*self._attempt)
         try:
-            stored = await self._context.in_thread_to_its_end(lambda: self._context.objects.put_bytes(key, content))
+            stored = await self._context.in_shielded_thread(lambda: self._context.objects.put_bytes(key, content))
         except OSError:
             _LOG.exception("The log of a step of run %s could not be stored", self._run_id)
             return None
@@ -175,7 +175,7 @@ class StepLogRecorder:
         def write(tx: Tx) -> None:
             tx.keeps_caches_valid = True
             if not sql.has_data(tx, self._run_id):
-                # An object that was stored after the removal has to go, too.
+                # The log object may have been stored after the removal of the run's objects.
                 erase_sql.request_removal_again(tx, self._run_id, at)
                 return
             if not self._began:
@@ -183,7 +183,7 @@ class StepLogRecorder:
             work(tx, at)
 
         try:
-            await self._context.in_thread_to_its_end(
+            await self._context.in_shielded_thread(
                 lambda: self._context.database.write(write, lock_key=run_of(self._run_id))
             )
         except Exception:  # noqa: BLE001 - whatever it is, the step goes on
@@ -193,9 +193,9 @@ class StepLogRecorder:
 
 
 def without_cut_lines(text: str) -> str:
-    """Returns a log without the lines that a cut goes through, for half a value is not recognised.
+    """Returns a log without the lines that a cut runs through, because a sweep misses half a value.
 
-    Its time rises with the length of the text alone, whatever an agent prints.
+    Takes linear time, whatever an agent prints.
     """
     kept: list[str] = []
     begin = 0
@@ -208,10 +208,10 @@ def without_cut_lines(text: str) -> str:
 
 
 @dataclass(slots=True)
-class LiveText:
-    """Text that waits to be written: decoded, without NUL, in whole lines where `lines_only`.
+class LogBuffer:
+    """Buffer of printed text until it is written: decoded, without NUL, in whole lines if `lines_only`.
 
-    A line that is longer than what is taken up at a time waits for the stored log.
+    A line longer than the buffer is cut, and only the stored log has it.
     """
 
     lines_only: bool
@@ -224,7 +224,7 @@ class LiveText:
     )
 
     def add(self, part: bytes) -> None:
-        """Adds printed text."""
+        """Adds printed bytes; cuts the oldest text beyond the bound."""
         self._append(self._decoder.decode(part))
         most = MOST_KEPT_CHARS if self._taken < MOST_KEPT_CHARS else MOST_NEW_CHARS
         excess = len(self._waiting) - 2 * most
@@ -232,7 +232,7 @@ class LiveText:
             self._cut(len(self._waiting) - most)
 
     def take(self, *, final: bool = False) -> str:
-        """Returns the text to write now, after a line with the number of characters cut; empty if there is no text."""
+        """Removes and returns the text to write, behind a line with the number of cut characters, if any."""
         if final:
             self._append(self._decoder.decode(b"", final=True))
         end = len(self._waiting)
@@ -258,7 +258,7 @@ class LiveText:
         self._waiting += text.replace("\0", "\ufffd")
 
     def _cut(self, least: int) -> None:
-        """Cuts at least so much of what waits, to the end of a line."""
+        """Cuts at least `least` characters from the beginning of the buffer, to the end of a line."""
         place = self._waiting.find("\n", least) + 1
         if not place:
             place = len(self._waiting)
@@ -268,8 +268,8 @@ class LiveText:
 
 
 @dataclass(slots=True)
-class KeptParts:
-    """Bounds on the parts of a log: the first ones and the latest are kept."""
+class LogParts:
+    """Splits a log into numbered parts, and keeps the first and the latest of them."""
 
     next_seq: int = 1
     _beginning_chars: int = 0
@@ -277,7 +277,7 @@ class KeptParts:
     _latest_chars: int = 0
 
     def add(self, text: str) -> tuple[list[str], tuple[int, int] | None]:
-        """Returns the parts of a text, and the seqs of parts to delete for them as first and first kept."""
+        """Returns the new parts of a text, and the range of seqs to delete, its end exclusive."""
         parts = [text[start : start + PART_CHARS] for start in range(0, len(text), PART_CHARS)]
         for part in parts:
             if not self._latest and self._beginning_chars + len(part) <= MOST_KEPT_CHARS:

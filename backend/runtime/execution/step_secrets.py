@@ -1,4 +1,4 @@
-"""The secrets that an attempt of a step gets: read again for each attempt, and audited by name."""
+"""Secrets of an attempt of a step: read anew for each attempt, and audited by name."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -25,10 +25,10 @@ ALL_BYTES: Final = 16_384
 async def step_secrets(
     context: SegmentContext, run_id: str, step: ResolvedStep, attempt: int, item_index: int | None
 ) -> dict[str, str]:
-    """Returns the values of the secrets that the step's agent names; which ones it gets is audited before.
+    """Returns the values of the secrets that the step's agent names, after an audit record of their names.
 
     Raises:
-        StepFailed: one is missing, or cannot be read or given to a step.
+        StepFailed: a secret is missing, cannot be read, or is too short or too long.
     """
     names = () if step.agent is None else secrets_of(step.agent)
     if not names:
@@ -57,7 +57,7 @@ def read_values(secrets: Secrets, names: Sequence[str]) -> dict[str, str]:
     """Returns the values of secrets by name.
 
     Raises:
-        SecretError: one cannot be read, or has too few or too many characters to be given to a step.
+        SecretError: a secret cannot be read, is too short or too long for a step.
     """
     values = {name: secrets.get(name) for name in names}
     for name, value in values.items():

@@ -35,10 +35,10 @@ _PENDING: Final = ApprovalState.PENDING.value
 
 @dataclass(slots=True)
 class UnitOfWork:
-    """Events in their order, and the rows that change with them; `counts` are added to the run's counters.
+    """Changes to write in one transaction: events in order and changed rows; `counts` are added to the run's counters.
 
-    `redacted` are counts of sweeps, for the run's redaction manifest; `warnings` are added to the run's.
-    `ended_fan_outs` are completed steps whose items are not needed any more.
+    `redacted` are counts of sweeps for the run's redaction manifest. `warnings` are added to the run's warnings.
+    `ended_fan_outs` are completed steps whose item rows are deleted.
     """
 
     events: list[NewEvent] = field(default_factory=list)
@@ -53,7 +53,7 @@ class UnitOfWork:
     def __bool__(self) -> bool:
         return bool(self.events or self.steps or self.files or self.approvals or self.redacted)
 
-    def event(self, event_type: str, step: str | None = None, /, **data: Any) -> None:
+    def add_event(self, event_type: str, step: str | None = None, /, **data: Any) -> None:
         """Adds an event."""
         self.events.append(NewEvent(event_type, step, data))
 
@@ -69,7 +69,7 @@ class UnitOfWork:
         add_outputs(tx, [file for file in self.files if isinstance(file, NewOutput)], at)
         add_shared_files(tx, [file for file in self.files if isinstance(file, SharedFileRow)])
         if self.counts:
-            sql.count(tx, run_id, self.counts)
+            sql.add_to_counters(tx, run_id, self.counts)
         if self.warnings:
             sql.add_warnings(tx, run_id, self.warnings)
         for found in self.redacted:
@@ -79,7 +79,7 @@ class UnitOfWork:
 
 
 class StepStates:
-    """The steps of one run; `steps` and `rows`, those of the table, are in the order of the definition."""
+    """The states of one run's steps; `steps` and `rows`, from the table, are in the order of the definition."""
 
     def __init__(self, steps: Sequence[ResolvedStep], run_id: str, segment_id: str, rows: Sequence[StepRow]) -> None:
         self._run_id = run_id
@@ -98,17 +98,17 @@ class StepStates:
         taken, self._changes = self._changes, UnitOfWork()
         return taken
 
-    def plan(self, judged: AbstractSet[str] = frozenset(), phase: Phase = Phase.MAIN) -> dag.Plan:
-        """Returns the plan of a phase for the present statuses; `judged` are steps whose condition was found true."""
-        return dag.plan(tuple(self._steps.values()), self._status(), judged, phase)
+    def plan(self, conditions_met: AbstractSet[str] = frozenset(), phase: Phase = Phase.MAIN) -> dag.Plan:
+        """Returns the plan of a phase for the present statuses; `conditions_met` are steps whose condition is true."""
+        return dag.plan(tuple(self._steps.values()), self._status(), conditions_met, phase)
 
     @property
     def began(self) -> bool:
-        """Returns whether a step has begun, was decided on, or was reused."""
+        """Whether any step has begun or completed, which includes approvals and reused steps."""
         return any(row["attempt"] > 0 or row["status"] == StepStatus.COMPLETED for row in self._rows.values())
 
-    def terms(self, step: str) -> ResolvedStep:
-        """Returns the terms of a step, from the definition."""
+    def resolved_step(self, step: str) -> ResolvedStep:
+        """Returns a step of the definition by its handle."""
         return self._steps[step]
 
     def value(self, step: str) -> str | None:
@@ -117,38 +117,38 @@ class StepStates:
         return row["value"] if row["status"] == StepStatus.COMPLETED else None
 
     def needs_of(self, step: str) -> JsonObject:
-        """Returns the return values of the steps that a step needs."""
+        """Returns the parsed return values of the steps that a step needs."""
         return {need: json_text.shared(text) for need, text in self.value_texts(step).items()}
 
     def value_texts(self, step: str) -> dict[str, str]:
-        """Returns the return values of the steps that a step needs as JSON text; null of one that did not complete."""
+        """Returns the return values of needed steps as JSON texts, `null` for a step that did not complete."""
         return {need: self._rows[need]["value"] or "null" for need in self._steps[step].needs}
 
     def items_from(self, step: str) -> str | None:
-        """Returns the ended run whose completed items a fan-out reuses; None where a step that it needs is executed."""
+        """Returns the ended run whose items a fan-out reuses; None if a step that the fan-out needs is executed."""
         ended: str | None = self._rows[step]["items_from"]
         reused = all(self._rows[need]["reused_from"] is not None for need in self._steps[step].needs)
         return ended if reused else None
 
     def execute_items_anew(self) -> None:
-        """Has all items of fan-outs executed that were to be reused."""
+        """Marks all items of fan-outs for execution instead of reuse."""
         for step, row in self._rows.items():
             if row["items_from"] is not None:
-                self._move(step, StepStatus(row["status"]), items_from=None)
+                self._set_status(step, StepStatus(row["status"]), items_from=None)
 
     def set_items(self, step: str, counts: ItemCounts) -> None:
-        """Takes up how many items of a fan-out have ended, which it has recorded itself."""
-        self._rows[step].update(_counted(counts))
+        """Sets the item counts of a fan-out, which `ItemJournal` has written to the table."""
+        self._rows[step].update(_count_columns(counts))
 
     def attempt(self, step: str) -> int:
-        """Returns how often a step has begun."""
+        """Returns the number of the step's present attempt, 0 before the first."""
         return int(self._rows[step]["attempt"])
 
     def begin(self, step: str, at: int) -> None:
-        """Begins an agent step in this segment."""
-        row = self._move(step, StepStatus.RUNNING, started_at=at, segment_id=self._segment_id)
+        """Begins an attempt of an agent, child or fan-out step in this segment."""
+        row = self._set_status(step, StepStatus.RUNNING, started_at=at, segment_id=self._segment_id)
         row["attempt"] += 1
-        self._changes.event("step.started", step, attempt=row["attempt"])
+        self._changes.add_event("step.started", step, attempt=row["attempt"])
 
     def complete(
         self,
@@ -161,32 +161,32 @@ class StepStates:
     ) -> None:
         """Completes a step with a value, as JSON text, files whose objects are stored, and warnings for the run.
 
-        `swept` are the counts of the sweep of what it hands on, where there was one.
+        `swept` are the counts of the sweep of value and files, if there was one.
         """
-        self._take_over(step, value, files, at)
+        self._complete(step, value, files, at)
         if swept is not None:
-            self._changes.event("redaction.completed", step, stage=STEPS, files=swept.files, values=swept.values)
+            self._changes.add_event("redaction.completed", step, stage=STEPS, files=swept.files, values=swept.values)
         outputs = sum(isinstance(file, NewOutput) for file in files)
-        self._changes.event("step.completed", step, outputs=outputs)
+        self._changes.add_event("step.completed", step, outputs=outputs)
         for message in warnings:
-            self._changes.event("warning", step, message=message)
+            self._changes.add_event("warning", step, message=message)
         self._changes.warnings += warnings
 
     def complete_fan_out(
         self, step: str, value: str, files: int, outputs: int, at: int, warnings: Sequence[str]
     ) -> None:
-        """Completes a step with the list of the values of its items, as JSON text; their files are recorded already."""
-        self._move(step, StepStatus.COMPLETED, finished_at=at, value=value, files_count=files)
+        """Completes a fan-out with the list of its items' values, as JSON text; the files are recorded already."""
+        self._set_status(step, StepStatus.COMPLETED, finished_at=at, value=value, files_count=files)
         self._changes.counts["steps_completed"] += 1
-        self._changes.event("step.completed", step, outputs=outputs)
+        self._changes.add_event("step.completed", step, outputs=outputs)
         for message in warnings:
-            self._changes.event("warning", step, message=message)
+            self._changes.add_event("warning", step, message=message)
         self._changes.warnings += warnings
         self._changes.ended_fan_outs.append(step)
 
     @property
     def to_reuse(self) -> dict[str, str]:
-        """Returns the ended run of each pending step that is to be reused, by handle."""
+        """The ended run of each pending step that is to be reused, by handle."""
         return {
             step: row["reused_from"]
             for step, row in self._rows.items()
@@ -194,99 +194,99 @@ class StepStates:
         }
 
     def reuse(self, step: str, value: str, files: Sequence[StepFile], at: int, items: ItemCounts | None = None) -> None:
-        """Completes a step that is to be reused with value and items of the ended run, and copies of its files."""
-        self._take_over(step, value, files, at)
+        """Completes a reused step with value and item counts of the ended run, and with copies of its files."""
+        self._complete(step, value, files, at)
         if items is not None:
             self.set_items(step, items)
         outputs = sum(isinstance(file, NewOutput) for file in files)
-        self._changes.event("step.reused", step, run_id=self._rows[step]["reused_from"], outputs=outputs)
+        self._changes.add_event("step.reused", step, run_id=self._rows[step]["reused_from"], outputs=outputs)
 
     def execute_anew(self, step: str, why: str) -> None:
-        """Has a step executed that was to be reused; a warning of the run says why."""
-        self._move(step, StepStatus.PENDING, reused_from=None)
+        """Marks a step for execution instead of reuse; a warning of the run says why."""
+        self._set_status(step, StepStatus.PENDING, reused_from=None)
         message = f"Step '{step}' is executed again: {why}"
         self._changes.warnings.append(message)
-        self._changes.event("warning", step, message=message)
+        self._changes.add_event("warning", step, message=message)
 
     def retry(self, step: str, failure_type: str, message: str, retry_at: int) -> None:
-        """Records a failed attempt of a step that will be retried: until then it is pending."""
+        """Records a failed attempt of a step, which stays pending until its retry."""
         self._record_failure(step, failure_type, message, retry_at)
-        self._move(step, StepStatus.PENDING, started_at=None)
+        self._set_status(step, StepStatus.PENDING, started_at=None)
 
     def fail(self, step: str, failure_type: str, message: str, at: int) -> None:
         """Fails a step that is not retried; an optional one leaves a warning."""
         self._record_failure(step, failure_type, message, None)
-        self._move(step, StepStatus.FAILED, finished_at=at, error_code=NODE_FAILED, error_message=message)
+        self._set_status(step, StepStatus.FAILED, finished_at=at, error_code=NODE_FAILED, error_message=message)
         self._changes.counts["steps_failed"] += 1
         if self._steps[step].phase is not Phase.MAIN:
             self.warn(self._failed_warning(step))
         elif not self._fails_run(step):
-            self._changes.event("warning", step, message=self._failed_warning(step))
+            self._changes.add_event("warning", step, message=self._failed_warning(step))
 
     def skip(self, step: str, reason: str) -> None:
-        """Skips a step that is not to run; its run lacks nothing by that."""
-        self._move(step, StepStatus.SKIPPED)
+        """Skips a step that need not run, without a warning."""
+        self._set_status(step, StepStatus.SKIPPED)
         self._changes.counts["steps_skipped"] += 1
-        self._changes.event("step.skipped", step, reason=reason)
+        self._changes.add_event("step.skipped", step, reason=reason)
 
     def skip_phase(self, phase: Phase, reason: str) -> None:
-        """Skips the pending steps of a phase that the run does without."""
-        for step, terms in self._steps.items():
-            if terms.phase is phase and self._rows[step]["status"] == StepStatus.PENDING:
+        """Skips the pending steps of a phase that will not run."""
+        for step, resolved in self._steps.items():
+            if resolved.phase is phase and self._rows[step]["status"] == StepStatus.PENDING:
                 self.skip(step, reason)
 
     def cancel_unfinished(self, at: int) -> None:
-        """Cancels the unfinished steps of a run that ends, except those that run last or wait for a person.
+        """Cancels unfinished steps of a run that ends, except `on_failure`, `always` and waiting approvals.
 
-        A person may have decided since the rows were read: `lifecycle_sql.cancel_waiting_steps` cancels the others.
+        A person may have decided since the rows were read, so `lifecycle_sql.end_waiting` cancels waiting approvals.
         """
         for step, row in self._rows.items():
             if self._steps[step].phase is not Phase.MAIN or row["status"] == StepStatus.WAITING:
                 continue
             if row["status"] in STEP_UNFINISHED:
-                self._move(step, StepStatus.CANCELLED, finished_at=None if row["started_at"] is None else at)
+                self._set_status(step, StepStatus.CANCELLED, finished_at=None if row["started_at"] is None else at)
 
     def settle(self, plan: dag.Plan) -> None:
         """Skips and blocks the steps that will never begin."""
         for step in plan.skip:
-            self._move(step, StepStatus.SKIPPED)
+            self._set_status(step, StepStatus.SKIPPED)
         for step in plan.block:
-            self._move(step, StepStatus.BLOCKED)
+            self._set_status(step, StepStatus.BLOCKED)
         lacking = self._without_failed_need()
         for step in plan.skip:
             self._changes.counts["steps_skipped"] += 1
-            self._changes.event("step.skipped", step, reason=self._unmet_reason(step))
+            self._changes.add_event("step.skipped", step, reason=self._unmet_reason(step))
             if step in lacking:
-                self._changes.event("warning", step, message=self._skipped_warning(step))
+                self._changes.add_event("warning", step, message=self._skipped_warning(step))
         for step in plan.block:
             self._rows[step].update(error_code=INVARIANT_BLOCKED, error_message=self._unmet_reason(step))
 
-    def request_approvals(self, ask: Sequence[str], at: int, summaries: Mapping[str, str] | None = None) -> None:
-        """Requests the approvals of these steps; `summaries` are what people see beside their instructions, by step."""
-        for step in ask:
-            self._move(step, StepStatus.WAITING, started_at=at, segment_id=self._segment_id)["attempt"] += 1
-            terms, approval_id = self._steps[step], new_id("apr")
+    def request_approvals(self, requested: Sequence[str], at: int, summaries: Mapping[str, str] | None = None) -> None:
+        """Requests the approvals of these steps; `summaries` are the evaluated summaries by step."""
+        for step in requested:
+            self._set_status(step, StepStatus.WAITING, started_at=at, segment_id=self._segment_id)["attempt"] += 1
+            resolved, approval_id = self._steps[step], new_id("apr")
             self._changes.approvals.append(
                 {
                     "approval_id": approval_id,
                     "run_id": self._run_id,
                     "segment_id": self._segment_id,
                     "step": step,
-                    "title": terms.title,
-                    "instructions": terms.instructions,
+                    "title": resolved.title,
+                    "instructions": resolved.instructions,
                     "state": _PENDING,
                     "requested_at": at,
                     "summary": (summaries or {}).get(step),
-                    **end_columns(terms.approval, at),
+                    **end_columns(resolved.approval, at),
                 }
             )
             self._changes.counts["approvals_pending"] += 1
-            self._changes.event("approval.requested", step, approval_id=approval_id, title=terms.title)
+            self._changes.add_event("approval.requested", step, approval_id=approval_id, title=resolved.title)
 
-    def decide(self, approval: ApprovalRow, said: Statement, *, hand_on: bool) -> None:
-        """Records a settled approval; with `hand_on`, other steps get `said` in place of what its row has."""
+    def decide(self, approval: ApprovalRow, said: Statement, *, to_steps: bool) -> None:
+        """Records a settled approval; with `to_steps`, other steps see `said` instead of the stored statement."""
         self._changes.events += settled_events(approval, said)
-        if hand_on and approval.state in APPROVAL_DECIDED:
+        if to_steps and approval.state in APPROVAL_DECIDED:
             row = self._rows[approval.step]
             row["value"] = decision_value(approval.state, said, approval.decided_at or 0)
             self._changes.steps[approval.step] = row
@@ -297,7 +297,7 @@ class StepStates:
             return NODE_FAILED, f"Step '{plan.failed}' failed: {self._rows[plan.failed]['error_message']}"
         if plan.stuck is not None:
             if self._steps[plan.stuck].kind == "approval" and self._unmet_need(plan.stuck) is None:
-                # Its own error says whether somebody rejected it, or its deadline passed.
+                # The step's error says whether a person rejected it or its deadline passed.
                 message = str(self._rows[plan.stuck]["error_message"])
                 return INVARIANT_BLOCKED, message.replace("approval", f"approval of step '{plan.stuck}'", 1)
             return INVARIANT_BLOCKED, f"Step '{plan.stuck}' was blocked: {self._unmet_reason(plan.stuck)}"
@@ -306,10 +306,10 @@ class StepStates:
     def warn(self, message: str) -> None:
         """Adds a warning of the run, and an event for it."""
         self._changes.warnings.append(message)
-        self._changes.event("warning", message=message)
+        self._changes.add_event("warning", message=message)
 
     def warnings(self) -> list[str]:
-        """Returns a warning for each step that failed, or was skipped for that; others are recorded already."""
+        """Returns a warning for each tolerated failure, and each step skipped because of one."""
         lacking = self._without_failed_need()
         return [
             self._failed_warning(step) if row["status"] == StepStatus.FAILED else self._skipped_warning(step)
@@ -318,13 +318,13 @@ class StepStates:
             and (row["status"] == StepStatus.FAILED or (row["status"] == StepStatus.SKIPPED and step in lacking))
         ]
 
-    def _take_over(self, step: str, value: str, files: Sequence[StepFile], at: int) -> None:
-        self._move(step, StepStatus.COMPLETED, finished_at=at, value=value, files_count=len(files))
+    def _complete(self, step: str, value: str, files: Sequence[StepFile], at: int) -> None:
+        self._set_status(step, StepStatus.COMPLETED, finished_at=at, value=value, files_count=len(files))
         self._changes.files += files
         self._changes.counts["steps_completed"] += 1
 
     def _record_failure(self, step: str, failure_type: str, message: str, retry_at: int | None) -> None:
-        self._changes.event(
+        self._changes.add_event(
             "step.failed",
             step,
             code=NODE_FAILED,
@@ -351,20 +351,20 @@ class StepStates:
         return dag.without_failed_need(self._steps, self._status())
 
     def _failed_warning(self, step: str) -> str:
-        terms = self._steps[step]
-        if terms.phase is not Phase.MAIN:
-            return f"The step '{step}' of {terms.phase} failed."
-        return f"The optional step '{step}' failed." if terms.optional else f"The step '{step}' failed, as accepted."
+        resolved = self._steps[step]
+        if resolved.phase is not Phase.MAIN:
+            return f"The step '{step}' of {resolved.phase} failed."
+        return f"The optional step '{step}' failed." if resolved.optional else f"The step '{step}' failed, as accepted."
 
     def _skipped_warning(self, step: str) -> str:
         return f"The optional step '{step}' was skipped. {self._unmet_reason(step)}"
 
-    def _move(self, step: str, status: StepStatus, **columns: Any) -> Row:
+    def _set_status(self, step: str, status: StepStatus, **columns: Any) -> Row:
         row = self._rows[step]
         row.update(columns, status=status.value)
         self._changes.steps[step] = row
         return row
 
 
-def _counted(counts: ItemCounts) -> dict[str, int]:
+def _count_columns(counts: ItemCounts) -> dict[str, int]:
     return {f"items_{name}": count for name, count in counts._asdict().items()}

@@ -1,4 +1,4 @@
-"""Runs one attempt of an agent step, and stores what it returns and leaves."""
+"""Runs one attempt of an agent step, and stores its files, log and progress events; returns its value or failure."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ from backend.runtime.execution import retries
 from backend.runtime.execution.item_bounds import StepItem
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.slots import limits_of, memory_of
-from backend.runtime.execution.step_files import files_of, keep_files
+from backend.runtime.execution.step_files import files_of, move_files_for_steps
 from backend.runtime.execution.step_log import StepLogRecorder
 from backend.runtime.execution.step_secrets import step_secrets
 from backend.runtime.promotion import discard, skipped_warning, store_files
@@ -44,10 +44,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StepCompletion:
-    """The return value as JSON text, files whose objects are stored, counts of sweeps by stage, and warnings.
+    """A completed attempt: return value as JSON text, stored files, counts of sweeps by stage, and warnings.
 
-    `swept` are the counts of the sweep of the value and the files, where the policy sweeps what steps hand on.
-    `skipped` counts, by kind, the entries of an item's folders that were left out: one warning counts those of all.
+    `swept` are the total counts of value and files, None unless the policy covers `steps`. `skipped` counts by kind the
+    omitted entries of an item's folder; the fan-out adds them to one warning.
     """
 
     value: str
@@ -60,9 +60,9 @@ class StepCompletion:
 
 @dataclass(frozen=True, slots=True)
 class StepFailure:
-    """A failed attempt; `type` and `message` are for the caller, the rest is as in `StepFailed`.
+    """A failed attempt; `type` and `message` are swept for the caller, other fields are as in `StepFailed`.
 
-    `unswept_type` decides on retries alone: nobody sees it.
+    `unswept_type` only decides on retries, and is never shown.
     """
 
     type: str
@@ -77,9 +77,9 @@ class StepFailure:
 class StepWork:
     """One attempt of one step, or of one `item` of its fan-out.
 
-    `inputs` is None where the workflow declares none; `keep_files` says that other steps need its files. `failure` is
-    what a step that runs last learns of the failure of its run: step, code and message.
-    `on_executed` is called before its sweeps, once none of its processes is left.
+    `inputs` is None where the workflow declares none; `keep_files` says that other steps need its files.
+    `failure` tells a step of `on_failure` or `always` which step failed the run, with code and message. `on_executed`
+    is called once the step's processes have ended, before sweeps.
     """
 
     context: SegmentContext
@@ -107,7 +107,7 @@ class StepWork:
 
     @property
     def _place(self) -> str:
-        """The step, and the item: as they name a log, and the folder of the files for later steps."""
+        """The handle, with the index of an item: name of the log and of the folder for later steps."""
         return self.step.step if self.item is None else f"{self.step.step}/{self.item.index}"
 
     @property
@@ -115,7 +115,7 @@ class StepWork:
         return self.context.step_data if self.item is None else self.item.bounds.of_one
 
     async def run(self) -> StepCompletion | StepFailure:
-        """Runs the attempt to its end; on return, and when cancelled, none of its processes is left.
+        """Runs the attempt to its end; on return or cancellation its processes have ended.
 
         Raises:
             SegmentEndedError: the run was closed meanwhile.
@@ -141,7 +141,7 @@ class StepWork:
         except StepFailed as failure:
             metrics.STEP_FAILURES.add(metrics.BY_THE_AGENT if failure.by_the_agent else failure.type)
             asked = await log.finish(failure.log)
-            return await self._swept_failure(failure, asked)
+            return await self._sweep_failure(failure, asked)
         except SegmentEndedError:
             raise
         except Exception:  # noqa: BLE001 - only this step fails, whatever the cause
@@ -166,7 +166,7 @@ class StepWork:
             raise StepFailed("MemoryNotAvailable", reason, final=True)
         if agent["type"] == "python":
             limits = replace(limits, packages=await self._packages())
-        # A dot, which no handle has: step `a-1` is not item 1 of step `a`.
+        # No handle has a dot, so that step `a-1` differs from item 1 of step `a`.
         name = self._place.replace("/", ".")
         folder = self.context.folder_of_run(self.run_id) / "outputs" / f"{name}-{self.attempt}"
         files = await self._files()
@@ -237,7 +237,7 @@ class StepWork:
         return files
 
     async def _packages(self) -> StepPackages | None:
-        """Returns the packages of the environment, built now if this machine has not done so yet."""
+        """Returns the packages of the environment, built on this machine if they are not yet."""
         python = self.step.environment.get("python")
         if not python:
             return None
@@ -245,7 +245,7 @@ class StepWork:
         try:
             built = await self.context.in_slow_thread(lambda: packages.find(digest))
             if built is None:
-                # A step that is cancelled waits no longer, and the build goes on.
+                # A cancelled step stops waiting, and the build goes on.
                 built = await asyncio.wrap_future(packages.begin(digest))
         except PackagesError as error:
             reason = f"the packages of its environment could not be built: {error}"
@@ -253,14 +253,14 @@ class StepWork:
         return StepPackages(built.folder, tuple(python["preload"]))
 
     async def _answer_mismatch(self, schema: Any, answer: Any) -> str | None:
-        """Returns how a model's answer does not fit its schema; None where it fits."""
+        """Returns why a model's answer does not fit its schema; None where it fits."""
         text = json_text.write(answer)
         try:
             return await retries.RESOURCE.run(
-                lambda: self.context.in_halting_thread(
+                lambda: self.context.in_cancellable_thread(
                     lambda halt: self.context.schemas.mismatch(schema, text, "answer", owner=self.key_id, halt=halt)
                 ),
-                f"Judging the answer in step {self.step.step} of run {self.run_id}",
+                f"Validating the answer in step {self.step.step} of run {self.run_id}",
             )
         except OSError as error:
             raise StepFailed("InternalError", "the model's answer could not be judged by its schema") from error
@@ -268,20 +268,20 @@ class StepWork:
     async def _read_value(self, text: str) -> JsonText:
         """Returns a large return value, parsed in a process that can be killed; raises UnstorableJsonError."""
         return await retries.RESOURCE.run(
-            lambda: self.context.in_halting_thread(
+            lambda: self.context.in_cancellable_thread(
                 lambda halt: self.context.schemas.normalised(text, owner=self.key_id, halt=halt)
             ),
             f"Reading the return value of step {self.step.step} of run {self.run_id}",
         )
 
     async def _files(self) -> Mapping[str, Path]:
-        """Returns the folders of the steps that it needs, restored from the objects after the run waited."""
+        """Returns the file folders of needed steps, restored from objects where this disk lacks them."""
         if not self.step.needs:
             return {}
         what = f"Reading the files that step {self.step.step} of run {self.run_id} needs"
         try:
             return await retries.RESOURCE.run(
-                lambda: self.context.in_halting_thread(
+                lambda: self.context.in_cancellable_thread(
                     lambda halt: files_of(self.context, self.run_id, self.step.needs, self.redaction, halt)
                 ),
                 what,
@@ -292,10 +292,10 @@ class StepWork:
             raise StepFailed("FilesNotRead", f"the files of the steps that it needs could not be read{why}") from error
         except RedactionError as error:
             _LOG.exception("%s failed", what)
-            raise _sweep_failure("the files of the steps that it needs", error) from error
+            raise _redaction_failed("the files of the steps that it needs", error) from error
 
-    async def _swept_failure(self, failure: StepFailed, asked: list[StageCounts]) -> StepFailure:
-        # The type too, for it is the name that an agent gave its exception.
+    async def _sweep_failure(self, failure: StepFailed, asked: list[StageCounts]) -> StepFailure:
+        # The type is swept too, because it may be the agent's own exception name.
         words, redacted = [failure.type, failure.message], list[StageCounts]()
         try:
             words, redacted = await self._sweep(self._message_stage(), words)
@@ -306,15 +306,15 @@ class StepWork:
         )
 
     async def _sweep(self, stage: str | None, value: Any) -> tuple[Any, list[StageCounts]]:
-        """Returns a JSON value as it may leave the step; raises StepFailed where it cannot be swept."""
+        """Returns a JSON value, swept if the policy covers the stage; raises StepFailed where the sweep fails."""
         redaction = self.redaction
         if redaction is None or stage is None or not redaction.covers(stage):
             return value, []
         try:
-            swept, counts = await self.context.in_halting_thread(lambda halt: redaction.value(value, halt))
+            swept, counts = await self.context.in_cancellable_thread(lambda halt: redaction.value(value, halt))
         except RedactionError as error:
             _LOG.warning("Values of step %s of run %s could not be swept: %s", self.step.step, self.run_id, error)
-            raise _sweep_failure("what the step gave", error) from error
+            raise _redaction_failed("what the step gave", error) from error
         return swept, [StageCounts(stage, counts)]
 
     def _message_stage(self) -> str | None:
@@ -331,9 +331,9 @@ class StepWork:
         await self._append("step.progress", at, swept, redacted)
 
     async def _record_dropped_events(self, events: EventBudget) -> None:
-        """Records how many events the attempt dropped, now that the number is final; also of one that is cancelled.
+        """Records how many events the attempt dropped, also after a cancellation.
 
-        Those of items are counted, and recorded for all of them.
+        Dropped events of items are added up, and recorded once by the fan-out.
         """
         if self.item is not None:
             self.item.bounds.count_dropped(events)
@@ -363,7 +363,7 @@ class StepWork:
         )
 
     async def _store_and_keep(self, folder: Path, shared: set[str]) -> tuple[list[StepFile], list[StageCounts]]:
-        """Stores the files that the step left, for callers and for the steps that need them."""
+        """Stores the step's files as objects, and keeps them on disk for the steps that need them."""
         what = f"Storing the files of step {self.step.step} of run {self.run_id}"
         try:
             files = await retries.RESOURCE.run(lambda: self._store_files(folder, shared), what)
@@ -371,17 +371,17 @@ class StepWork:
             _LOG.exception("%s failed", what)
             raise StepFailed("OutputsNotStored", "what the step left could not be stored") from error
         try:
-            return files, await self.context.in_halting_thread(lambda halt: self._keep(folder, halt))
+            return files, await self.context.in_cancellable_thread(lambda halt: self._keep_on_disk(folder, halt))
         except BaseException as error:
             await self.context.in_slow_thread(lambda: discard(self.context.objects, files))
             if isinstance(error, RedactionError):
-                raise _sweep_failure("what the step left", error) from error
+                raise _redaction_failed("what the step left", error) from error
             raise
 
     async def _store_files(self, folder: Path, shared: set[str]) -> list[StepFile]:
-        """Stores the files; those of a step that is cancelled meanwhile are removed again."""
+        """Stores the files as objects; a cancellation removes them again."""
         objects, step = self.context.objects, self.step
-        return await self.context.in_halting_thread(
+        return await self.context.in_cancellable_thread(
             lambda halt: store_files(
                 objects,
                 self.run_id,
@@ -396,14 +396,14 @@ class StepWork:
             undo=lambda files: discard(objects, files),
         )
 
-    def _keep(self, folder: Path, halt: threading.Event) -> list[StageCounts]:
+    def _keep_on_disk(self, folder: Path, halt: threading.Event) -> list[StageCounts]:
         if not self.keep_files:
             shutil.rmtree(folder)
             return []
-        counts = keep_files(self.context, self.run_id, self._place, folder, self.redaction, halt)
+        counts = move_files_for_steps(self.context, self.run_id, self._place, folder, self.redaction, halt)
         return [] if counts is None else [StageCounts(STEPS, counts)]
 
 
-def _sweep_failure(what: str, error: RedactionError) -> StepFailed:
+def _redaction_failed(what: str, error: RedactionError) -> StepFailed:
     message = f"{what} could not be swept for personal data: {error}"
     return StepFailed("RedactionFailed", message, final=error.permanent)

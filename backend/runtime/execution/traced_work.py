@@ -1,4 +1,4 @@
-"""Spans of segments and of the attempts of their steps, where traces are on."""
+"""Trace spans around segments and attempts of steps, if tracing is on."""
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
@@ -21,9 +21,9 @@ _LOG = logging.getLogger(__name__)
 async def traced_segment(
     context: SegmentContext, segment_id: str, work: Callable[[], Awaitable[None]], *, reserved: bool
 ) -> None:
-    """Does the work of a segment, in a span of the trace of its run's start, beside that of its time in the queue.
+    """Does the work of a segment in a span of the trace that started its run.
 
-    `reserved` says that its run's start had slots for it, so that it was in no queue.
+    `reserved` says that the start of the run reserved slots, so that the segment was never queued.
     """
     recording = tracing.active()
     if recording is None:
@@ -50,15 +50,15 @@ async def traced_segment(
 
 
 class Work(Protocol[OutcomeT_co]):
-    """One attempt of a step, or of an item of its fan-out."""
+    """The work of one attempt of a step, or of an item of its fan-out."""
 
     @property
     def run_id(self) -> str:
-        """The run."""
+        """Id of the run."""
 
     @property
     def step(self) -> ResolvedStep:
-        """The step."""
+        """The step of the definition."""
 
     @property
     def attempt(self) -> int:
@@ -69,7 +69,7 @@ class Work(Protocol[OutcomeT_co]):
 
 
 def traced_step(work: Work[OutcomeT_co]) -> Coroutine[Any, Any, OutcomeT_co]:
-    """Returns the work of one attempt of a step, in a span."""
+    """Returns the work's coroutine, wrapped in a span if tracing is on."""
     recording = tracing.active()
     return work.run() if recording is None else _traced_step(work, recording)
 
@@ -85,6 +85,6 @@ async def _traced_step(work: Work[OutcomeT_co], recording: "Tracing") -> Outcome
     with recording.child("step", attributes) as span:
         outcome = await work.run()
         if isinstance(outcome, StepFailure):
-            # The name of the failure may be one that the agent chose.
+            # A constant, because the failure's type may be a name that the agent chose.
             recording.fail(span, "step_failed")
         return outcome

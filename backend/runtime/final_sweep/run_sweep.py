@@ -104,7 +104,7 @@ class RunSweep:
 
     def _finish(self, outputs: Iterable[OutputRow]) -> bool:
         manifest = redaction_manifest.with_counts(self._row.pii_redaction, OUTPUTS, self._counts.as_dict())
-        manifest = redaction_manifest.ended(manifest, began=bool(self._row.began), opened=True)
+        manifest = redaction_manifest.ended_manifest(manifest, began=bool(self._row.began), opened=True)
         columns = {**self._columns, "pii_redaction": manifest}
         # A fault or crash may have left further objects, which no row names; the removal requested at the begin covers
         # them.

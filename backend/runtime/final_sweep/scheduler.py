@@ -98,7 +98,7 @@ class FinalSweeps:
         """
         with self._lock:
             active = dict(self._active)
-        waiting, unnamed = self._database.snapshot(sql.to_do)
+        waiting, unnamed = self._database.snapshot(sql.pending_work)
         for run_id, sweep in active.items():
             if run_id not in waiting:
                 sweep.halt.set()

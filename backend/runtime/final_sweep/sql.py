@@ -1,4 +1,4 @@
-"""SQL of the final sweep: the runs that wait for it, and the changes that it makes."""
+"""SQL of the final sweep: finds the runs and objects to process, and writes swept outputs, results and removals."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
@@ -106,7 +106,7 @@ _FORGET_REMOVAL = Command(delete(pending_deletions).where(pending_deletions.c.ob
 _FORGET_SHARED = Command(delete(shared_files).where(shared_files.c.run_id == _RUN))
 
 
-def to_do(tx: Tx) -> tuple[dict[str, str], list[str]]:
+def pending_work(tx: Tx) -> tuple[dict[str, str], list[str]]:
     """Returns the finished runs that wait for their sweep, oldest first, with their keys; and objects to be removed.
 
     To be called in one snapshot, so that no waiting run loses objects that its sweep has not named yet.

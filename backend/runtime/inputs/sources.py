@@ -1,4 +1,4 @@
-"""Inputs that are copied in before any step runs: `s3_prefix` parameters, and files that a person has uploaded.
+"""Copies inputs in before any step runs, from object storage (`s3_prefix` parameters) and from uploads.
 
 See contract 25.6 and docs/connectors.md.
 """

@@ -1,4 +1,4 @@
-"""Carries out the publications and removals of the table `publications`, in threads, until they have landed."""
+"""Executes the publications and removals requested in the table `publications`, in threads, with retries."""
 
 import logging
 import threading

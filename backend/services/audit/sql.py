@@ -19,7 +19,7 @@ from backend.storage.sql_expressions import Purge, containing
 from backend.storage.statements import Command, Query, RowSelect, select_row
 from backend.storage.tables.deployment import AuditRow, audit_records
 
-MOST_LOOKED_AT: Final = 10_000
+MOST_EXAMINED: Final = 10_000
 """Most records examined for one page of filters that no index serves together."""
 
 _INSERT = Command(insert(audit_records), [column.name for column in audit_records.columns])
@@ -85,7 +85,7 @@ def _found(leading: str, others: frozenset[str]) -> Query[AuditRow]:
 
 
 def _last_looked_at(leading: str) -> Query[AuditPosition]:
-    last: ColumnElement[int] = literal_column(str(MOST_LOOKED_AT - 1))
+    last: ColumnElement[int] = literal_column(str(MOST_EXAMINED - 1))
     return Query(AuditPosition, _range(AuditPosition, leading).limit(literal_column("1")).offset(last))
 
 

@@ -25,7 +25,7 @@ from backend.storage.tables.keys import api_keys
 from backend.storage.tables.runs import runs
 from backend.storage.tables.segments import approvals, steps
 
-MOST_LOOKED_AT: Final = 5_000
+MOST_EXAMINED: Final = 5_000
 """Most decisions examined for one page of filters, which no index serves."""
 
 
@@ -258,7 +258,7 @@ def all_decisions(
     window = {"before": before.decided_at, "before_id": before.approval_id}
     lower, stopped = DecisionPosition(chosen.since, ""), None
     if asked and (chosen.filtered or workflow_ids is not None):
-        most = MOST_LOOKED_AT // len(asked)
+        most = MOST_EXAMINED // len(asked)
         stopped = tx.first(_LAST_LOOKED_AT, **window, since=lower.decided_at, since_id="", most=most)
         lower = stopped or lower
     found = [

@@ -38,7 +38,7 @@ _DECISIONS: Final[Mapping[bool, _Decision]] = {
 
 
 _PEOPLE: Final = "people"
-"""Owner of judgements of forms, which are served round robin with those of runs."""
+"""Owner of form validations, which are served round robin with the validations of runs."""
 
 
 class Approvals:
@@ -110,7 +110,7 @@ class Approvals:
         approvers = read_approvers(found.approvers)
         if not decider.may_decide(approvers):
             raise ApiError(errors_pb2.ERROR_REASON_FORBIDDEN, f"Only these may decide this approval: {approvers}.")
-        # Before the form, which nobody should mend for nothing.
+        # Checked before the form, which a person need not correct if the approval is not open.
         _check_open(found, at)
         said = lifecycle.Statement(comment, self._form(request, found))
         details: JsonObject = {"run_id": found.run_id}
@@ -172,11 +172,11 @@ class Approvals:
             given = "{}"
         if len(given.encode()) > MOST_FORM_BYTES:
             raise invalid("form", f"must have at most {MOST_FORM_BYTES:,} bytes as JSON")
-        judged = self._services.schemas.form(json_text.parse(found.form_schema), given, owner=_PEOPLE)
-        if judged.problems:
-            problems = [(f"form.{name}" if name else "form", reason) for name, reason in judged.problems]
+        validated = self._services.schemas.form(json_text.parse(found.form_schema), given, owner=_PEOPLE)
+        if validated.problems:
+            problems = [(f"form.{name}" if name else "form", reason) for name, reason in validated.problems]
             raise ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=problems)
-        return judged.text
+        return validated.text
 
 
 def _check_open(row: approvals_sql.FoundApprovalRow, at: int) -> None:

@@ -1,4 +1,4 @@
-"""SQL of pending approvals and decisions."""
+"""SQL that lists, finds and decides approvals, and finds due deadlines and reminders."""
 
 from collections.abc import Mapping
 from itertools import combinations
@@ -16,7 +16,7 @@ from backend.storage.tables.segments import LAST_PLACE, approvals, steps
 
 
 class PendingApprovalRow(NamedTuple):
-    """A pending approval, with what names its run; the key's name is None where no key started it."""
+    """A pending approval with its run; the key's name is None where no key started the run."""
 
     approval_id: str
     run_id: str
@@ -43,7 +43,7 @@ class PendingApprovalRow(NamedTuple):
 
 
 class FoundApprovalRow(NamedTuple):
-    """An approval with its state, and its run with its key and its status."""
+    """An approval with its state, and with the key and status of its run."""
 
     approval_id: str
     run_id: str
@@ -122,7 +122,7 @@ _DECIDE = Command(
 )
 _IS_PENDING: Final = approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'")
 _NOW: Final = bindparam("now", type_=BigInteger)
-# One for each partial index.
+# One query for each partial index.
 _EXPIRING: Final = Query(
     DueApprovalRow,
     select_row(DueApprovalRow, approvals)
@@ -176,9 +176,9 @@ def pending(
     run_id: str | None = None,
     by_deadline: bool = False,
 ) -> list[PendingApprovalRow]:
-    """Returns approvals that wait for a person and come after `after_id`, whose place is `after`.
+    """Returns a page of pending approvals after the position (`after`, `after_id`).
 
-    They are ordered by the times of their requests, or of their deadlines.
+    The order is by the time of the request, or of the deadline, then by id.
     """
     # In the order of the filters.
     asked = {"workflow_id": workflow_id, "step": step, "run_id": run_id}
@@ -195,7 +195,7 @@ def find(tx: Tx, approval_id: str) -> FoundApprovalRow | None:
 def decide(
     tx: Tx, approval_id: str, *, state: str, actor: str | None, comment: str | None, form: str | None, at: int
 ) -> bool:
-    """Settles an approval, with `actor` None where its deadline does; False where it does not wait for a decision."""
+    """Settles a pending approval, with `actor` None for its deadline; returns False if it is not pending."""
     changed = tx.run(
         _DECIDE,
         of_approval_id=approval_id,
@@ -218,8 +218,8 @@ def reminding(tx: Tx, now: int, limit: int) -> list[DueApprovalRow]:
     return tx.all(_REMINDING, now=now, limit=limit)
 
 
-def reminded(tx: Tx, approval_id: str, at: int) -> bool:
-    """Writes that the reminder of an approval was sent; False where the approval does not wait for a decision."""
+def mark_reminded(tx: Tx, approval_id: str, at: int) -> bool:
+    """Records that the reminder of a pending approval was sent; returns False if it is not pending."""
     return tx.run(_REMINDED, of_approval_id=approval_id, at_ms=at) == 1
 
 

@@ -1,4 +1,4 @@
-"""Approvers of an approval: the people of these roles and names, of those who may decide any."""
+"""Approvers of an approval, as roles and names of people, and the check whether a caller is among them."""
 
 from typing import NamedTuple
 
@@ -10,18 +10,18 @@ from backend.storage.database import Tx
 
 
 class Approvers(NamedTuple):
-    """Roles and people who alone may decide an approval; a person's name is the one that they sign in with."""
+    """Roles and people (by sign-in name) who may decide an approval, and nobody else."""
 
     roles: tuple[str, ...]
     people: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Returns them for a message."""
+        """Returns roles and people as text for a message."""
         return ", ".join([*(f"role {role}" for role in self.roles), *self.people])
 
 
 class Decider(NamedTuple):
-    """A caller who may decide approvals; `person` is None of an operator's tool, which decides any."""
+    """A caller who decides approvals; `person` is None for an operator's tool, which may decide every approval."""
 
     person: str | None
     role: str | None
@@ -31,7 +31,7 @@ class Decider(NamedTuple):
         return self.person is not None and (self.person in approvers.people or self.role in approvers.roles)
 
     def may_decide(self, approvers: Approvers | None) -> bool:
-        """Returns whether the caller may decide an approval with these approvers, None for everybody."""
+        """Returns whether the caller may decide an approval; `approvers` None allows everybody."""
         return approvers is None or self.person is None or self.is_among(approvers)
 
 
@@ -44,7 +44,7 @@ def decider_of(tx: Tx, caller: Principal) -> Decider:
 
 
 def read_approvers(text: str | None) -> Approvers | None:
-    """Returns approvers from the JSON of a row; None where everybody may decide whose role allows it."""
+    """Returns approvers from the JSON of a row; None where no approvers are named."""
     if text is None:
         return None
     value: JsonMapping = json_text.parse(text)

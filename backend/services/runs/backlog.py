@@ -1,4 +1,4 @@
-"""Metrics of the work that waits in the whole deployment."""
+"""Metrics of the waiting work of the whole deployment, counted in the database."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ class Backlog:
     """Counts waiting work in the database, with one query at a time and a wait of at most two seconds."""
 
     def __init__(self, services: Services, *, by_workflow: bool) -> None:
-        """With `by_workflow` runs in flight are also counted by workflow and key."""
+        """Creates the counter; `by_workflow` also counts runs in flight by workflow and key."""
         self._services = services
         self._by_workflow = by_workflow
         # One thread for all queries, as a database may keep a connection for each thread.
@@ -32,7 +32,7 @@ class Backlog:
         self._query: Future[tuple[BacklogRow, list[RunsInFlightRow], int]] | None = None
 
     def measured(self) -> list[Family]:
-        """Returns the counts, or only that the database does not answer."""
+        """Returns the metric families, or empty ones and `DATABASE_UP` 0 if the database does not answer."""
         try:
             row, runs, now = self._running_query().result(_SECONDS)
         except Exception as error:  # noqa: BLE001 - other metrics are served all the same
@@ -46,11 +46,11 @@ class Backlog:
         return found
 
     def close(self) -> None:
-        """Ends its thread."""
+        """Ends the thread of the queries."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _running_query(self) -> Future[tuple[BacklogRow, list[RunsInFlightRow], int]]:
-        """Returns the running query, or a new one; the next call waits for one that is still running."""
+        """Returns the query that is still running, or starts a new one."""
         with self._lock:
             if self._query is None or self._query.done():
                 self._query = self._thread.submit(self._read)
@@ -68,7 +68,7 @@ class Backlog:
 
 
 def _families(row: BacklogRow | None, now: int) -> list[Family]:
-    """Returns the metrics of a row; without one, their names alone."""
+    """Returns the metric families of a row; without a row, families without values."""
     if row is None:
         gauges = (metrics.RUNS, metrics.SEGMENTS_QUEUED, metrics.OLDEST_QUEUED, metrics.APPROVALS, metrics.SWEEPS)
         more = (metrics.REMOVALS, metrics.PUBLICATIONS, metrics.WEBHOOKS, metrics.WORKERS, metrics.WORKERS_SLOTS)

@@ -17,7 +17,7 @@ MAX_COUNTED: Final = 10_000
 
 
 class BacklogRow(NamedTuple):
-    """Pending work of the deployment by kind; see the metrics that show it."""
+    """Counts of pending work of the deployment by kind, as the metrics show them."""
 
     runs_queued: int
     runs_running: int
@@ -46,7 +46,7 @@ class RunsInFlightRow(NamedTuple):
 
 
 _QUEUED: Final = (
-    # As text, so that the partial index over open segments serves.
+    # Literal text, so that the planner can use the partial index over open segments.
     segments.c.state != literal_column(f"'{SegmentState.ENDED}'"),
     segments.c.state == literal_column(f"'{SegmentState.QUEUED}'"),
 )
@@ -115,5 +115,5 @@ def runs_in_flight(tx: Tx) -> list[RunsInFlightRow]:
 
 
 def backlog(tx: Tx, lease_now: int) -> BacklogRow:
-    """Counts everything by one query; `lease_now` is the time by which workers renew leases."""
+    """Counts all kinds of work by one query; `lease_now` is the database's time, by which workers renew leases."""
     return tx.one(_BACKLOG, now=lease_now)

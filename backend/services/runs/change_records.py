@@ -1,4 +1,4 @@
-"""Records of the changes of a run: durable events for its callers, and log lines for operators."""
+"""Makes the records of a run's changes: event rows for callers, and log lines for operators."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -12,14 +12,14 @@ from backend.storage.tables.segments import EventRow
 from telemetry.log_events import DEBUG, INFO
 
 ERASED: Final = "erased"
-"""Word of the log for a run whose data is erased; its status stays."""
+"""Status in the log of a run whose data was erased; the run's own status stays."""
 
 _STEP: Final = "step."
 _FAILED: Final = "step.failed"
 
 
 class NewEvent(NamedTuple):
-    """An event that has no seq yet."""
+    """An event without a seq, which `event_rows` adds."""
 
     type: str
     step: str | None = None
@@ -31,13 +31,13 @@ SEGMENT_ENDED: Final = NewEvent("segment.ended")
 
 
 def begin_events(ordinal: int) -> list[NewEvent]:
-    """Returns the events that a segment begins with."""
+    """Returns the first events of a segment."""
     begun = NewEvent("segment.started", data={"ordinal": ordinal})
     return [begun, NewEvent("run.started")] if ordinal == 1 else [begun]
 
 
 def event_rows(segment_id: str, first_seq: int, at: int, new: Sequence[NewEvent]) -> list[EventRow]:
-    """Returns the rows of events with such seqs."""
+    """Returns the rows of new events, with seqs from `first_seq` on."""
     return [
         EventRow(
             segment_id=segment_id,
@@ -66,7 +66,7 @@ def log_change(
 ) -> None:
     """Logs that a run has changed, once `tx` is committed; at once without one.
 
-    `before` is None of a new run, `milliseconds` the time since it was started.
+    `before` is None for a new run; `milliseconds` is the time since the start.
     """
     if not RUN.enabled():
         return
@@ -89,7 +89,7 @@ def log_change(
 
 
 def log_steps(tx: Tx, run_id: str, segment_id: str, events: Iterable[NewEvent]) -> None:
-    """Logs changes of steps by their events: failures at `info`, all others at `debug`."""
+    """Logs changes of steps by their events: failures at `info`, other changes at `debug`."""
     if not STEP.enabled():
         return
     for event in events:

@@ -1,6 +1,6 @@
-"""Ends of approvals that nobody decides: reminders and deadlines, each of which takes effect once.
+"""Reminders and deadlines of pending approvals; each takes effect once.
 
-Any number of processes may try: each try reads the approval again under its run's lock, as a decision does.
+Several processes may try: each reads the approval again under the lock of its run, as a decision does.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from backend.services.runs.change_records import SEGMENT_ENDED, NewEvent, begin_
 from backend.services.runs.lifecycle import Statement
 from backend.services.webhooks.rules import WebhookEvent
 from backend.services.webhooks.sql import add_messages
-from backend.services.workflows.resolved_workflow import ApprovalTerms
+from backend.services.workflows.resolved_workflow import ApprovalSettings
 from backend.storage.database import Tx
 from contract.failure_codes import INVARIANT_BLOCKED
 
@@ -35,16 +35,16 @@ _STATES: Final[Mapping[DeadlineAction, ApprovalState]] = {
 }
 
 
-def end_columns(terms: ApprovalTerms | None, at: int) -> dict[str, object]:
-    """Returns the columns of a new approval, requested at `at`, that say how it ends and who may decide it."""
-    if terms is None:
+def end_columns(settings: ApprovalSettings | None, at: int) -> dict[str, object]:
+    """Returns deadline, reminder, approvers and form columns of a new approval, requested at `at`."""
+    if settings is None:
         return dict.fromkeys(("deadline_at", "on_deadline", "remind_at", "approvers", "form_schema"))
     return {
-        "deadline_at": _after(at, terms.deadline_hours),
-        "on_deadline": None if terms.deadline_hours is None else terms.on_deadline,
-        "remind_at": _after(at, terms.remind_hours),
-        "approvers": None if terms.approvers is None else json_text.write(terms.approvers),
-        "form_schema": None if terms.form_schema is None else json_text.write(terms.form_schema),
+        "deadline_at": _after(at, settings.deadline_hours),
+        "on_deadline": None if settings.deadline_hours is None else settings.on_deadline,
+        "remind_at": _after(at, settings.remind_hours),
+        "approvers": None if settings.approvers is None else json_text.write(settings.approvers),
+        "form_schema": None if settings.form_schema is None else json_text.write(settings.form_schema),
     }
 
 
@@ -53,7 +53,7 @@ def _after(at: int, hours: float | None) -> int | None:
 
 
 def expire(tx: Tx, approval_id: str, at: int) -> bool:
-    """Ends a pending approval whose deadline has passed, as its step says; returns False where there is none."""
+    """Rejects or expires a pending approval whose deadline has passed; returns False if it is not due."""
     row = approvals_sql.find(tx, approval_id)
     if row is None or row.state != ApprovalState.PENDING or row.deadline_at is None or at < row.deadline_at:
         return False
@@ -82,10 +82,10 @@ def expire(tx: Tx, approval_id: str, at: int) -> bool:
 
 
 def remind(tx: Tx, approval_id: str, at: int) -> bool:
-    """Records the reminder of a pending approval, once; returns False where none is due, or it must wait.
+    """Records the reminder of a pending approval, once; returns False if it is not due or must wait.
 
-    It waits while the next segment of its run is queued, which takes no events. The event of a parked run gets a
-    segment of its own.
+    It must wait while the run's next segment is queued, which takes no events. For a parked run, a segment is written
+    that holds only this event.
     """
     row = approvals_sql.find(tx, approval_id)
     if row is None or row.state != ApprovalState.PENDING or row.remind_at is None or at < row.remind_at:
@@ -98,7 +98,7 @@ def remind(tx: Tx, approval_id: str, at: int) -> bool:
     running = next((each.segment_id for each in open_segments if each.state == SegmentState.RUNNING), None)
     if open_segments and running is None:
         return False
-    if not approvals_sql.reminded(tx, approval_id, at):
+    if not approvals_sql.mark_reminded(tx, approval_id, at):
         return False
     deadline = None if row.deadline_at is None else to_text(row.deadline_at)
     event = NewEvent("approval.reminded", row.step, {"approval_id": approval_id, "deadline_at": deadline})

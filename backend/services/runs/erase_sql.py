@@ -12,7 +12,7 @@ from backend.storage.tables.segments import approvals, events, segments, step_it
 
 
 class ErasableRow(NamedTuple):
-    """A run whose data can be erased, with what the erasure needs of it."""
+    """A finished run whose data can be erased, with the columns that the erasure changes or depends on."""
 
     run_id: str
     warnings: str
@@ -44,7 +44,7 @@ _CLEAR = Command(
             "warnings": bindparam("new_warnings"),
             "pii_redaction": bindparam("new_pii_redaction"),
             "data_purged_at": bindparam("at_ms"),
-            # Nothing is left to sweep.
+            # No outputs are left to sweep.
             "redaction_state": case((runs.c.redaction_state == "pending", "done"), else_=runs.c.redaction_state),
         }
     )
@@ -55,7 +55,7 @@ _DELETIONS: Final = (
     Command(delete(steps).where(steps.c.run_id == _RUN)),
     Command(delete(step_items).where(step_items.c.run_id == _RUN)),
     Command(delete(approvals).where(approvals.c.run_id == _RUN)),
-    # What the caller sent as `tracestate` may say anything.
+    # The caller's `tracestate` may hold personal data.
     Command(delete(run_traces).where(run_traces.c.run_id == _RUN)),
     Command(delete(outputs).where(outputs.c.run_id == _RUN)),
     Command(delete(shared_files).where(shared_files.c.run_id == _RUN)),
@@ -90,7 +90,7 @@ _REMOVED = Command(
 
 
 def clear(tx: Tx, run_id: str, *, warnings: str, pii_redaction: str | None, at: int) -> None:
-    """Clears all content of a run and requests the removal of its objects; nothing stays readable in the files."""
+    """Clears all content of a run, also from the database's files, and requests the removal of its objects."""
     tx.purges_deleted_content = True
     tx.enqueue(_CLEAR, of_run_id=run_id, new_warnings=warnings, new_pii_redaction=pii_redaction, at_ms=at)
     for deletion in _DELETIONS:
@@ -99,7 +99,7 @@ def clear(tx: Tx, run_id: str, *, warnings: str, pii_redaction: str | None, at: 
 
 
 def finished_before(tx: Tx, before: int, most: int) -> list[ErasableRow]:
-    """Returns runs that finished before that time and still have their data, the oldest first."""
+    """Returns up to `most` runs that finished before a time and still have their data, the oldest first."""
     return tx.all(_FINISHED, before=before, most=most)
 
 
@@ -119,6 +119,6 @@ def requested_removals(tx: Tx) -> list[RemovalRow]:
     return tx.all(_ORDERED)
 
 
-def removed(tx: Tx, run_id: str, ordered_at: int) -> None:
-    """Records that the removal requested at that time is done; a later request stays."""
+def record_removal(tx: Tx, run_id: str, ordered_at: int) -> None:
+    """Records that the removal requested at `ordered_at` is done; a later request stays."""
     tx.enqueue(_REMOVED, of_run_id=run_id, ordered_at=ordered_at)

@@ -35,9 +35,9 @@ _ERASED_WARNING: Final = "erased"
 
 
 def erase_run(services: Services, runtime: Runtime, run_id: str, caller: Principal, reason: str | None) -> int:
-    """Clears the run and orders the removal of its objects in one transaction; returns the time of erasure.
+    """Clears the run and requests the removal of its objects in one transaction; returns the time of erasure.
 
-    From then on no row names the objects, so nobody can reach them; the runtime removes them soon after.
+    Then no row names the objects, so that no caller can reach them; the runtime removes them soon after.
 
     Raises:
         ApiError: `run_not_found`, `run_not_terminal` or `already_purged`.
@@ -50,7 +50,7 @@ def erase_run(services: Services, runtime: Runtime, run_id: str, caller: Princip
         if run.data_purged_at is not None:
             purged_at = to_text(run.data_purged_at)
             raise ApiError(errors_pb2.ERROR_REASON_ALREADY_PURGED, metadata={"data_purged_at": purged_at})
-        # Unlike the reason of a cancellation, it is audited: the trail must account for erased data.
+        # Unlike the reason of a cancellation, this reason is audited: the trail must account for erased data.
         erase(tx, runtime, run, at=at, actor=caller.audit_name, details={"reason": reason} if reason else {})
         return at
 
@@ -60,12 +60,12 @@ def erase_run(services: Services, runtime: Runtime, run_id: str, caller: Princip
 def erase(
     tx: Tx, runtime: Runtime, run: RunRow | erase_sql.ErasableRow, *, at: int, actor: str, details: Mapping[str, object]
 ) -> int:
-    """Clears a finished run that was not erased before, a row of `erase_sql.finished_before`, and audits that.
+    """Clears a finished run that was not erased before, with its children; audits each, and returns their number.
 
-    Its children are erased first; one whose cancellation has not taken effect yet is closed. Each warning keeps its
-    place without its text, so that `completed_with_warnings` stays as it was. Returns how many runs it erased.
+    A child that is still in flight is closed first. Each warning is replaced by a placeholder, so that
+    `completed_with_warnings` stays true.
     """
-    # What still executes one has its objects removed again once it learns that the run was closed.
+    # A process that still executes a child requests the removal of its objects again, on finding it closed.
     for unfinished in lifecycle_sql.children_in_flight(tx, run.run_id):
         lifecycle.close_run(tx, unfinished.run_id, RunStatus.CANCELLED, at)
     erased = 1
@@ -75,7 +75,7 @@ def erase(
     manifest = run.pii_redaction
     if manifest is not None:
         # A stage that was pending will not run any more.
-        manifest = redaction_manifest.ended(manifest, began=run.started_at is not None, opened=False)
+        manifest = redaction_manifest.ended_manifest(manifest, began=run.started_at is not None, opened=False)
     tx.announce(run.run_id)
     erase_sql.clear(tx, run.run_id, warnings=warnings, pii_redaction=manifest, at=at)
     uploads_sql.release(tx, run.run_id)
@@ -90,14 +90,14 @@ def erase(
 ACTOR: Final = "system"
 
 ERASED_AT_ONCE: Final = 100
-"""Runs that are erased in one transaction, but for the children of the last one."""
+"""Most runs that are erased in one transaction; children of the last run may exceed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunDataRetention:
     """Erases the data of runs that finished more than the deployment's `retention_days` ago.
 
-    It does for old runs what `DELETE /runs/{run_id}/data` does for one; `runtime` removes their objects.
+    The effect on each run is that of `DELETE /runs/{run_id}/data`; `runtime` removes the objects.
     """
 
     runtime: Runtime
@@ -105,7 +105,7 @@ class RunDataRetention:
     kept_ms: None = None
 
     def delete_batch(self, tx: Tx, now: int) -> int:
-        """Erases some runs; see `RetentionRule.delete_batch`."""
+        """Erases a batch of runs; see `RetentionRule.delete_batch`."""
         days = deployment_sql.get(tx).retention_days
         due = erase_sql.finished_before(tx, now - days * DAY_MS, ERASED_AT_ONCE)
         erased = 0
@@ -125,44 +125,46 @@ _LOG = logging.getLogger(__name__)
 
 
 class Removals:
-    """Carries out the removals that `pending_removals` holds, in the calling thread.
+    """Removes the objects and files of erased runs, as `pending_removals` lists them, in the calling thread.
 
-    `forget` removes what a run left beside its objects, and must be quick.
+    `remove_files` removes a run's files on this machine, and must be quick.
     """
 
-    def __init__(self, database: Database, objects: ObjectStore, forget: Callable[[str], None], clock: Clock) -> None:
+    def __init__(
+        self, database: Database, objects: ObjectStore, remove_files: Callable[[str], None], clock: Clock
+    ) -> None:
         self._database = database
         self._objects = objects
-        self._forget = forget
+        self._remove_files = remove_files
         self._uploads = UploadRemovals(database, objects, clock)
         self._halted = threading.Event()
 
     def halt(self) -> None:
-        """Ends the present round after the run that it is at; from any thread."""
+        """Ends the present round after its present run; from any thread."""
         self._halted.set()
 
     def round(self) -> None:
-        """Carries out every removal; one that fails is logged and stays pending.
+        """Carries out every pending removal; a failed one is logged and stays pending.
 
-        `forget` is called for all runs first, so that an object store that is unavailable or slow does not hold it up.
+        Files of all runs are removed first, so that an unavailable or slow object store does not delay them.
         """
         orders = {order.run_id: order.requested_at for order in self._database.read(erase_sql.requested_removals)}
-        for run_id in self._each(self._forget, list(orders)):
-            self._each(lambda run_id: self._remove(run_id, orders[run_id]), [run_id])
+        for run_id in self._for_each(self._remove_files, list(orders)):
+            self._for_each(lambda run_id: self._remove(run_id, orders[run_id]), [run_id])
         self._uploads.round(self._halted.is_set)
 
     def _remove(self, run_id: str, ordered_at: int) -> None:
         self._objects.delete_prefix(run_prefix(run_id))
-        self._database.write(lambda tx: erase_sql.removed(tx, run_id, ordered_at), lock_key=run_of(run_id))
+        self._database.write(lambda tx: erase_sql.record_removal(tx, run_id, ordered_at), lock_key=run_of(run_id))
 
-    def _each(self, what: Callable[[str], None], run_ids: list[str]) -> list[str]:
-        """Calls `what` for each run, and returns the runs for which it succeeded."""
+    def _for_each(self, action: Callable[[str], None], run_ids: list[str]) -> list[str]:
+        """Calls `action` for each run, and returns the runs for which it succeeded."""
         done = []
         for run_id in run_ids:
             if self._halted.is_set():
                 break
             try:
-                what(run_id)
+                action(run_id)
             except Exception:  # noqa: BLE001 - the run stays erased, and its removal pending
                 metrics.REMOVAL_FAILURES.add()
                 _LOG.exception("The removal of objects of run %s failed; it stays pending", run_id)

@@ -1,4 +1,4 @@
-"""Figures of runs that ended: of the newest runs of a workflow, and of the last days."""
+"""Statistics of ended runs as messages: counts and durations of a workflow's newest runs, and of the last days."""
 
 import threading
 from collections import Counter
@@ -78,21 +78,21 @@ def _set_durations(message: WorkflowFigures | StepFigures, rows: Iterable[EndedR
 
 
 def _set_rank(field: Duration, values: Sequence[int], percent: int) -> None:
-    """Sets the nearest rank: of 20 values the 95th percentile is the 19th."""
+    """Sets a percentile by nearest rank: of 20 values the 95th percentile is the 19th."""
     set_milliseconds(field, values[-(-len(values) * percent // 100) - 1])
 
 
 NUMBER_OF_DAYS: Final = 30
 
 _FRESH_MS: Final = 10_000
-# Within that, a process whose clock is behind may still end a run on the day before.
+# For ten minutes after midnight, a process whose clock is behind may still end a run on the day before.
 _SETTLED_MS: Final = 600_000
 _WAIT_SECONDS: Final = 0.02
-"""Seconds that a reader waits for a count: it takes longer where hundreds of thousands of runs end in a day."""
+"""Seconds that a reader waits for a count, which takes longer if hundreds of thousands of runs end in a day."""
 
 
 class RunDays:
-    """Counts each day once it is over, and today every ten seconds at most, in a thread of its own. Thread-safe."""
+    """Figures of the last 30 UTC days: past days are counted once and stored, today at most every ten seconds."""
 
     def __init__(self, services: Services, wait_seconds: float = _WAIT_SECONDS) -> None:
         self._database = services.database
@@ -106,7 +106,7 @@ class RunDays:
     def newest(self) -> tuple[list[DayRow], bool]:
         """Returns the figures of the last 30 UTC days, today last, and whether newer ones are being counted.
 
-        The first time of all it may return none yet.
+        Before the first count has ended, the list may be empty.
         """
         with self._lock:
             now = self._clock()
@@ -130,27 +130,27 @@ class RunDays:
         days = range(utc_day(now) - NUMBER_OF_DAYS + 1, utc_day(now) + 1)
 
         def work(tx: Tx) -> tuple[dict[int, DayRow], dict[int, DayRow]]:
-            kept = figures_sql.kept(tx, days[0])
-            return kept, {day: _counted(tx, day) for day in days if day not in kept or not _is_over(day, now)}
+            stored = figures_sql.stored_days(tx, days[0])
+            return stored, {day: _count_day(tx, day) for day in days if day not in stored or not _is_over(day, now)}
 
-        kept, counted = self._database.snapshot(work)
+        stored, counted = self._database.snapshot(work)
         over = [row for day, row in counted.items() if _is_over(day, now)]
-        # Runs may still end on these: a clock that was ahead had them counted.
-        early = [day for day in kept if not _is_over(day, now)]
+        # Runs may still end on these days, which a process with a clock ahead has counted too early.
+        early = [day for day in stored if not _is_over(day, now)]
         if over or early:
 
             def change(tx: Tx) -> None:
-                figures_sql.forget(tx, early)
-                figures_sql.keep(tx, over)
+                figures_sql.delete_days(tx, early)
+                figures_sql.store_days(tx, over)
 
             self._database.write(change, lock_key="run_days")
         with self._lock:
-            self._counted = now, [counted.get(day) or kept[day] for day in days]
+            self._counted = now, [counted.get(day) or stored[day] for day in days]
 
 
 def _is_over(day: int, now: int) -> bool:
     return (day + 1) * DAY_MS + _SETTLED_MS <= now
 
 
-def _counted(tx: Tx, day: int) -> DayRow:
-    return figures_sql.counted(tx, day, day * DAY_MS, (day + 1) * DAY_MS)
+def _count_day(tx: Tx, day: int) -> DayRow:
+    return figures_sql.count_day(tx, day, day * DAY_MS, (day + 1) * DAY_MS)

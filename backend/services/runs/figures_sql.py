@@ -1,4 +1,4 @@
-"""SQL of the figures of runs that ended, of a workflow and of days, read from indexes."""
+"""SQL of statistics of ended runs: reads of a workflow's newest runs, and counts of days, stored in `run_days`."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -25,7 +25,7 @@ from backend.storage.tables.segments import steps
 
 
 class EndedRow(NamedTuple):
-    """A run that ended."""
+    """Status and times of a run that ended."""
 
     run_id: str
     status: str
@@ -34,7 +34,7 @@ class EndedRow(NamedTuple):
 
 
 class EndedStepRow(NamedTuple):
-    """A step of a run that completed or failed."""
+    """A completed or failed step, with its attempts and times."""
 
     step: str
     name: str
@@ -76,12 +76,12 @@ def ended_runs(tx: Tx, workflow_id: str, since: int, limit: int) -> list[EndedRo
 
 
 def ended_steps(tx: Tx, workflow_id: str, since: int, limit: int) -> list[EndedStepRow]:
-    """Returns the steps of as many of these runs, in the order of the runs, then of the steps."""
+    """Returns the steps of up to `limit` of the runs of `ended_runs`, in the order of runs, then of steps."""
     return tx.all(_ENDED_STEPS, of_workflow=workflow_id, since=since, limit=limit)
 
 
 class DayRow(NamedTuple):
-    """The figures of a UTC day; the durations are of runs that began, and null where none did."""
+    """The figures of a UTC day; durations are of runs that began, and None where no run began."""
 
     day: int
     ended: int
@@ -142,13 +142,13 @@ _KEEP = Command(insert(run_days), list(DayRow._fields))
 _FORGET = Command(delete(run_days).where(run_days.c.day == bindparam("of_day")))
 
 
-def kept(tx: Tx, first: int) -> dict[int, DayRow]:
-    """Returns the figures that are kept of days from the first on."""
+def stored_days(tx: Tx, first: int) -> dict[int, DayRow]:
+    """Returns the stored figures of days from `first` on."""
     return {row.day: row for row in tx.all(_KEPT, first=first)}
 
 
-def counted(tx: Tx, day: int, first: int, last: int) -> DayRow:
-    """Counts the runs that ended from a time on and before another."""
+def count_day(tx: Tx, day: int, first: int, last: int) -> DayRow:
+    """Counts the runs of a day, which ended from `first` on and before `last`, in milliseconds."""
     within = {"first": first, "last": last}
     found = tx.one(_COUNT, **within)
 
@@ -159,11 +159,11 @@ def counted(tx: Tx, day: int, first: int, last: int) -> DayRow:
     return DayRow(day, found.ended, found.failed, found.cancelled, percentile(50), percentile(95))
 
 
-def keep(tx: Tx, rows: list[DayRow]) -> None:
-    """Keeps the figures of days, but for days of which they are kept."""
+def store_days(tx: Tx, rows: list[DayRow]) -> None:
+    """Stores the figures of days that have none yet."""
     tx.many(_KEEP, [row._asdict() for row in rows if not tx.exists(_IS_KEPT, of_day=row.day)])
 
 
-def forget(tx: Tx, days: Iterable[int]) -> None:
-    """Removes the figures of days."""
+def delete_days(tx: Tx, days: Iterable[int]) -> None:
+    """Deletes the stored figures of days."""
     tx.many(_FORGET, [{"of_day": day} for day in days])

@@ -1,4 +1,4 @@
-"""Finds runs for people: by a text and filters, each with who started it and how long it took and waited."""
+"""Search for runs by text and filters, for people: pages of runs with starter, duration and waiting time."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,8 +16,8 @@ from workflow_api.v1 import run_lists_pb2
 _LEAST_OF_AN_ID: Final = len("run_") + 6
 
 
-class FoundRuns:
-    """The list of runs as people look through it."""
+class RunSearch:
+    """Search of runs by id, client reference, label and filters."""
 
     def __init__(self, services: Services) -> None:
         self._database = services.database
@@ -26,7 +26,7 @@ class FoundRuns:
     def page(
         self, request: run_lists_pb2.ListFoundRunsRequest, workflow_ids: frozenset[str] | None
     ) -> run_lists_pb2.ListFoundRunsResponse:
-        """Returns a page of runs, newest first; raises ApiError `invalid_filter`, then as `Paging`."""
+        """Returns a page of matching runs, newest first; raises ApiError `invalid_filter`, then as `Paging`."""
         filters = read_filters(request).within(workflow_ids)
         paging = Paging(self._cursors, request)
         after = None if paging.after is None else (int(paging.after[0]), str(paging.after[1]))
@@ -48,7 +48,7 @@ def child_runs(
 ) -> run_lists_pb2.ListChildRunsResponse:
     """Returns a page of the children of a run, in the order of their starts; raises as `Paging`.
 
-    Who sees chosen workflows alone gets the children that run one of them.
+    With `workflow_ids`, only children that run one of these workflows are returned.
     """
     paging = Paging(services.cursors, request, of=request.run_id)
     after = (0, "") if paging.after is None else (int(paging.after[0]), str(paging.after[1]))
@@ -63,7 +63,7 @@ def child_runs(
 
 
 _RunPage = tuple[Sequence[RunSummaryRow], search_sql.FoundRunPosition | None]
-"""The newest runs, and where the search stopped if it did before it found as many as asked for."""
+"""The newest matching runs, and the position at which the search stopped before it had found enough of them."""
 
 
 def _found(
@@ -74,7 +74,7 @@ def _found(
     found = list_sql.page(tx, key_id, replace(filters, client_reference=text), after, limit)
     if text.startswith("run_") and len(text) >= _LEAST_OF_AN_ID:
         found += search_sql.by_id(tx, text, key_id, filters, after, limit)
-    # A value may have an equals sign itself.
+    # The whole text is tried as a value too, because a value may contain an equals sign.
     name, equals, value = text.partition("=")
     labels = [(None, text), *([(name.strip(), value.strip())] if equals else [])]
     labelled = [search_sql.by_label(tx, name, value, key_id, filters, after, limit) for name, value in labels]
@@ -82,7 +82,7 @@ def _found(
 
 
 def _cut(parts: Sequence[_RunPage], limit: int) -> _RunPage:
-    """Returns the newest runs of all parts, as far as every part was searched."""
+    """Merges pages: the newest runs down to the first position at which one of the searches stopped."""
     rows = sorted({row.run_id: row for found, _ in parts for row in found}.values(), key=_position, reverse=True)
     stopped = max((stop for _, stop in parts if stop is not None), default=None)
     return [row for row in rows if stopped is None or _position(row) >= stopped][:limit], stopped
@@ -94,19 +94,19 @@ def _position(row: RunSummaryRow) -> tuple[int, str]:
 
 def _messages(tx: Tx, rows: Sequence[RunSummaryRow]) -> list[run_lists_pb2.FoundRun]:
     run_ids = [row.run_id for row in rows]
-    parts = zip(rows, search_sql.origins(tx, run_ids), search_sql.asked(tx, run_ids), strict=True)
-    return [_message(row, origin, asked) for row, origin, asked in parts]
+    parts = zip(rows, search_sql.origins(tx, run_ids), search_sql.approval_times(tx, run_ids), strict=True)
+    return [_message(row, origin, approvals) for row, origin, approvals in parts]
 
 
 def _message(
-    row: RunSummaryRow, origin: search_sql.OriginRow, asked: Sequence[search_sql.AskedRow]
+    row: RunSummaryRow, origin: search_sql.OriginRow, approvals: Sequence[search_sql.ApprovalTimesRow]
 ) -> run_lists_pb2.FoundRun:
     message = run_lists_pb2.FoundRun(
         run=messages.summary(row), key_id=origin.key_id or None, started_by=origin.started_by
     )
     times = [
         (row.created_at, row.started_at or row.finished_at),
-        *((each.requested_at, each.decided_at or row.finished_at) for each in asked),
+        *((each.requested_at, each.decided_at or row.finished_at) for each in approvals),
     ]
     waited, since = waits(times)
     set_milliseconds(message.waited, waited)
@@ -116,9 +116,9 @@ def _message(
 
 
 def waits(times: Iterable[tuple[int, int | None]]) -> tuple[int, int | None]:
-    """Returns how long something waited, and since when it waits.
+    """Returns the total waiting time, and the beginning of the present wait, None if nothing waits.
 
-    Each wait is from a time to another, or None if it lasts; they may overlap, and what lasts counts by its beginning.
+    Each wait has a beginning and an end, None if it lasts. Waits may overlap; a lasting wait is not in the total.
     """
     times = list(times)
     since = min((first for first, last in times if last is None), default=None)

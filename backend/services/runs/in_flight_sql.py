@@ -1,4 +1,4 @@
-"""SQL of changes that need a run which has not ended: its lock, and the end of a segment that such a change left."""
+"""SQL that locks a run in flight, and ends a queued segment whose run has ended."""
 
 from typing import Final
 
@@ -25,9 +25,9 @@ _END_LEFT: Final = Command(
 
 
 def lock(tx: Tx, run_id: str) -> str | None:
-    """Keeps a run from ending until the commit and returns its status; None where it has ended, or does not exist.
+    """Locks the row of a run in flight until the commit, and returns its status; None if the run is not in flight.
 
-    The lock key of a run is not enough: a transaction that ends its parent, under the parent's key, changes it as well.
+    The run's lock key does not suffice: a transaction under the lock key of the parent changes children too.
     """
     return tx.scalar(_LOCK, of_run_id=run_id)
 

@@ -1,7 +1,7 @@
-"""The transitions of runs and segments in the tables, with the events that record them; a run closes once.
+"""State transitions of runs and segments in the tables, with the events that record them; a run closes once.
 
-Every function runs inside a write transaction. A segment that has ended takes no more events: a process that still
-works for it gets `SegmentEndedError`, which undoes the rest of that transaction.
+Every function runs inside a write transaction. An ended segment takes no more events: a process that still executes
+it gets `SegmentEndedError`, which rolls the transaction back.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ class SegmentEndedError(Exception):
 
 
 class SegmentLease(NamedTuple):
-    """A segment, and the process that executes it."""
+    """The claim of a process, by its owner id, on a segment."""
 
     segment_id: str
     owner: str
@@ -52,7 +52,7 @@ class SegmentLease(NamedTuple):
 class RunResult:
     """The result of a run; `value` is JSON text, None where it exceeds 262,144 bytes or does not fit its schema.
 
-    `output_id`, `size_bytes` and `sha256` are those of the output `result.json`, which exists for every result.
+    `output_id`, `size_bytes` and `sha256` describe the output `result.json`, which exists for every result.
     """
 
     value: str | None = None
@@ -87,13 +87,13 @@ def append_events(tx: Tx, segment_id: str, at: int, new: Sequence[NewEvent]) -> 
 
 
 def begin_segment(tx: Tx, segment_id: str, owner: str, at: int, *, leased: bool = False) -> bool:
-    """Takes a queued segment for `owner` and sets its run running; False where another process did, or the run is over.
+    """Claims a queued segment for `owner` and sets its run running; returns False if that is not possible.
 
-    False, too, where a `leased` owner's lease was removed: others would close the run as orphaned. A segment that is
-    queued though its run is over ends.
+    It is not if another process has claimed the segment, if the run has ended, which ends the segment, or if the lease
+    of a `leased` owner was removed, since other processes would close the run as orphaned.
 
     Writes `segment.started`, for the first segment `run.started`, else `approval.decided` for each decision that the
-    segment continues from; in a run that is swept for personal data, decisions wait until their comments were swept.
+    segment continues from. Under a PII policy, these events are written after the sweep of the comments.
     """
     begun = lifecycle_sql.take_segment(tx, segment_id, owner, at, leased=leased)
     if begun is None:
@@ -105,7 +105,7 @@ def begin_segment(tx: Tx, segment_id: str, owner: str, at: int, *, leased: bool 
 
 
 class Statement(NamedTuple):
-    """Comment and form of a decision, which may hold personal data; the form is JSON text."""
+    """Comment of a decision and its form, as JSON text; both may hold personal data."""
 
     comment: str | None
     form: str | None
@@ -138,13 +138,13 @@ def _parsed(form: str | None) -> object:
 
 
 def requeue_segment(tx: Tx, segment_id: str) -> None:
-    """Has a segment handed over again that did not begin; changes nothing where it did."""
+    """Makes a segment that did not begin ready for dispatch again; changes nothing if it began."""
     lifecycle_sql.requeue_segment(tx, segment_id)
     tx.announce(ROOM)
 
 
 def park_run(tx: Tx, segment_id: str, at: int) -> None:
-    """Ends a running segment whose run waits for an approval; closes the run instead where a cancel was requested.
+    """Ends a running segment whose run waits for an approval; closes the run if a cancellation was requested.
 
     Queues the next segment where an approval was decided while this one still ran.
 
@@ -179,7 +179,7 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
 
 
 def continue_run(tx: Tx, run_id: str, at: int) -> None:
-    """Queues the segment that continues from the run's decided approvals; while a segment runs, `park_run` does it.
+    """Queues the segment that continues from decided approvals; while a segment runs, `park_run` does it later.
 
     Changes nothing where the run has ended. The caller wakes the runtime after the commit.
     """
@@ -195,7 +195,7 @@ def continue_run(tx: Tx, run_id: str, at: int) -> None:
 def end_with_last_steps(tx: Tx, run_id: str, at: int) -> bool:
     """Queues a segment for the last steps of a parked run that must end; returns False if the run has none, or ended.
 
-    The segment closes the run with the outcome that the run's row then says. The caller wakes the runtime.
+    The segment closes the run with the outcome that the run's row implies. The caller wakes the runtime.
     """
     if in_flight_sql.lock(tx, run_id) is None or not lifecycle_sql.has_last_steps(tx, run_id):
         return False
@@ -208,9 +208,9 @@ def end_with_last_steps(tx: Tx, run_id: str, at: int) -> bool:
 
 
 def queue_segment(tx: Tx, run_id: str, at: int) -> str:
-    """Writes the run's next segment, which the launcher takes from the table, and returns its id.
+    """Adds the run's next segment to the table, from which the launcher takes it, and returns its id.
 
-    The caller has locked the run, which has not ended, or begins the segment itself.
+    The caller has locked the run as in flight, or begins the segment itself.
     """
     segment_id = new_id("seg")
     lifecycle_sql.add_segment(tx, segment_id, run_id, at)
@@ -227,11 +227,11 @@ def complete_run(
     promoted: bool = False,
     add_output: Callable[[], object] = lambda: None,
 ) -> bool:
-    """Closes the run of a segment that has done all its work; returns whether it is completed.
+    """Closes a run whose steps have ended; returns True if it is completed, False if cancelled.
 
-    It is cancelled where a cancel was requested, so that a caller who was answered that the run will be cancelled never
-    finds it completed; then it has no result. `promoted` says that its outputs were promoted before. `add_output` adds
-    the output `result.json`, of completed runs alone (contract 18.6).
+    A requested cancellation prevails, and drops the result: a caller whose request was accepted never finds the run
+    completed. `promoted` says that the outputs were promoted before. `add_output` adds
+    the output `result.json`, for completed runs only (contract 18.6).
 
     Raises:
         SegmentEndedError: the segment does not exist any more.
@@ -260,12 +260,11 @@ def close_run(
     warnings: Sequence[str] = (),
     promoted: bool | None = None,
 ) -> bool:
-    """Moves a run to its final status, once; returns False, and changes nothing, where it has one.
+    """Moves a run to a final status, once; returns False, and changes nothing, if it has one.
 
-    Withdraws pending approvals, cancels unfinished steps, promotes the outputs that completed steps left, writes the
-    last events and ends every open segment. With `lease` it does so only while that owner executes that segment. A run
-    that never began gets no events; a parked one gets a closing segment of its own. Its children are cancelled.
-    `warnings` are added to the run's.
+    Withdraws pending approvals, cancels unfinished steps and children, promotes the outputs of completed steps, writes
+    the last events and ends every open segment; with `lease`, only while that owner executes that segment. A run that
+    never began gets no events; for a parked run, a closing segment is written. `warnings` are added to the run's row.
     `promoted` says whether the outputs were promoted before; None where the caller does not know.
     """
     if status not in RUN_TERMINAL:
@@ -301,7 +300,7 @@ def close_run(
     lifecycle_sql.cancel_steps(tx, run_id, at)
     before, closing = _closing_segment(tx, run_id, at)
     if closing is not None:
-        # Comments may hold personal data, and an event never changes: those that were not swept yet are left out.
+        # Comments may hold personal data, and an event never changes: unswept comments are left out.
         settled = lifecycle_sql.unrecorded_decisions(tx, run_id, closing)
         events = [event for approval in settled for event in settled_events(approval)]
         events += [] if promoted else _promotion(tx, run_id, at)
@@ -312,7 +311,7 @@ def close_run(
     if closed.has_children:
         cancel_children(tx, run_id, at)
     if status == RunStatus.COMPLETED or lifecycle_sql.is_unswept(tx, run_id):
-        # A run that resumes this one may need them; swept runs lose theirs with the final sweep.
+        # A resumed run may need the shared files of a failed run; under a PII policy the final sweep removes them.
         promotion_sql.order_removal_of_shared_files(tx, run_id)
     if closed.has_webhooks:
         add_messages(tx, WebhookEvent.RUN_ENDED, run_id, at)
@@ -340,17 +339,17 @@ def cancel_children(tx: Tx, run_id: str, at: int) -> None:
 
 
 def cancel_child(tx: Tx, run_id: str, at: int) -> None:
-    """Cancels a child as `cancel_run`, and those below it; changes nothing where it has ended or was not started."""
+    """Cancels a child, with its own children, as `cancel_run`; changes nothing if it has ended or was not started."""
     status = in_flight_sql.lock(tx, run_id)
     if status is not None:
         cancel_run(tx, run_id, status, at, _PARENT_ENDED)
 
 
 def cancel_run(tx: Tx, run_id: str, status: str, at: int, reason: str | None) -> RunStatus:
-    """Cancels a run in flight that has this status; returns its status after that.
+    """Cancels a run in flight, given its status; returns its new status.
 
-    A running one goes on: the process that executes it ends it, which the caller may have to tell. So does a parked one
-    with steps that run last: a segment is queued for them. Any other one is closed.
+    A running run keeps its status until the process that executes it, which the caller informs, has ended it. For a
+    parked run with steps of `on_failure` or `always`, a segment is queued. Any other run is closed at once.
     """
     lifecycle_sql.request_cancel(tx, run_id, at, reason)
     if status == RunStatus.RUNNING:
@@ -382,7 +381,7 @@ def promote_outputs(tx: Tx, run_id: str, segment_id: str, at: int) -> None:
 def _promotion(tx: Tx, run_id: str, at: int) -> list[NewEvent]:
     """Sets the promotion time of the run's outputs; returns an event for each."""
     promotion_sql.stamp_outputs(tx, run_id, at)
-    # Names may hold personal data, and an event never changes: those that were not swept yet are left out.
+    # Names of files may hold personal data, and an event never changes: unswept names are left out.
     shown = ("output_id",) if lifecycle_sql.is_unswept(tx, run_id) else ("output_id", "path", "size_bytes")
     return [
         NewEvent("output.promoted", output.step, {name: getattr(output, name) for name in shown})
@@ -391,9 +390,9 @@ def _promotion(tx: Tx, run_id: str, at: int) -> list[NewEvent]:
 
 
 def _closing_segment(tx: Tx, run_id: str, at: int) -> tuple[RunStatus, str | None]:
-    """Returns the status that the run had, and the segment for the last events: the running, the queued or a new one.
+    """Returns the run's status, and the segment for its last events: the running, the queued or a new segment.
 
-    There is none where the run never began.
+    The segment is None for a run that never began.
     """
     segments = lifecycle_sql.open_segments(tx, run_id)
     for segment in segments:

@@ -1,4 +1,4 @@
-"""SQL of a run's life: segments, events, and the changes that close a run."""
+"""SQL of the transitions of a run: segments, events, approvals, cancellation, and the close."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -46,21 +46,21 @@ class OpenSegmentRow(NamedTuple):
 
 
 class BegunSegmentRow(NamedTuple):
-    """A segment that was just set running."""
+    """A segment that this statement has set running."""
 
     run_id: str
     ordinal: int
 
 
 class RaisedSegmentRow(NamedTuple):
-    """A segment that takes events: its last seq with the new ones, and its run."""
+    """A running segment: its last seq, raised by the new events, and its run."""
 
     last_seq: int
     run_id: str
 
 
 class ClosedRunRow(NamedTuple):
-    """A run that was just closed; `has_webhooks` says whether its key has any."""
+    """A run that this statement has closed; `has_webhooks` and `has_children` are 0 or 1."""
 
     workflow_id: str
     workflow_name: str
@@ -187,7 +187,7 @@ _START_CLOSING_SEGMENT = Query(
 _END_SEGMENT = Command(
     update(segments).where(segments.c.segment_id == _SEGMENT).values(state=SegmentState.ENDED, ended_at=_AT)
 )
-# A segment that never began has no time of its end.
+# A segment that never began gets no end time.
 _END_SEGMENTS = Command(
     update(segments)
     .where(segments.c.run_id == _RUN, segments.c.state != SegmentState.ENDED)
@@ -271,10 +271,10 @@ _CLOSING_COLUMNS: Final = (
     "result_error_message",
     "summary_markdown",
 )
-# Read with the close, so that it costs runs of other keys no statement.
+# Read with the close, so that runs of keys without webhooks need no further statement.
 _HAS_WEBHOOKS = exists().where(webhooks.c.key_id == runs.c.key_id)
 _CHILDREN = runs.alias("children")
-# SQLite's RETURNING names no table, so that a column of the changed row could not be told from one of a child.
+# By parameter: SQLite's RETURNING names no table, so `runs.run_id` would be ambiguous here.
 _HAS_CHILDREN = exists().where(
     _CHILDREN.c.parent_run_id == _RUN,
     _CHILDREN.c.status.in_([literal_column(f"'{status}'") for status in RUN_IN_FLIGHT]),
@@ -294,7 +294,7 @@ _CLOSE: Final[Mapping[str, Query[ClosedRunRow]]] = {
             {name: bindparam(f"new_{name}") for name in _CLOSING_COLUMNS}
             | {
                 "status": status,
-                # Null leaves the present ones.
+                # Null leaves the present warnings.
                 "warnings": func.coalesce(bindparam("new_warnings"), runs.c.warnings),
                 "approvals_pending": _ZERO,
                 "outputs_count": OUTPUTS_COUNT,
@@ -318,7 +318,7 @@ def raise_last_seq(tx: Tx, segment_id: str, count: int) -> RaisedSegmentRow | No
 
 
 def add_events(tx: Tx, rows: Sequence[EventRow]) -> None:
-    """Writes events that have their seq."""
+    """Writes event rows, which have their seqs."""
     tx.insert(ADD_EVENT, rows)
 
 
@@ -333,12 +333,12 @@ def add_segment(tx: Tx, segment_id: str, run_id: str, at: int) -> None:
 
 
 def take_segment(tx: Tx, segment_id: str, owner: str, at: int, *, leased: bool) -> BegunSegmentRow | None:
-    """Sets a queued segment running; None if it is not queued, its run may not, or a `leased` owner has no lease."""
+    """Sets a queued segment running; None if it is not queued, its run has ended, or a `leased` owner has no lease."""
     return tx.first(_TAKE_SEGMENT, of_segment_id=segment_id, new_owner=owner, at_ms=at, leased=int(leased))
 
 
 def requeue_segment(tx: Tx, segment_id: str) -> None:
-    """Marks a queued segment as not handed over."""
+    """Marks a queued segment as not dispatched."""
     tx.enqueue(_REQUEUE_SEGMENT, of_segment_id=segment_id)
 
 
@@ -373,7 +373,7 @@ def has_begun(tx: Tx, run_id: str) -> bool:
 
 
 def start_closing_segment(tx: Tx, segment_id: str, at: int) -> BegunSegmentRow:
-    """Opens a segment that only holds events of a run that nobody executes; it has no owner."""
+    """Sets a segment running without an owner, to hold events of a run that no process executes."""
     return tx.one(_START_CLOSING_SEGMENT, of_segment_id=segment_id, at_ms=at)
 
 
@@ -393,17 +393,17 @@ def add_approvals(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
 
 
 def has_decisions_to_continue(tx: Tx, run_id: str) -> bool:
-    """Returns whether there is a decided approval that no segment continues from yet."""
+    """Returns whether a settled approval has no continuing segment yet."""
     return tx.exists(_TO_CONTINUE, of_run_id=run_id)
 
 
 def continue_decisions(tx: Tx, run_id: str, segment_id: str) -> None:
-    """Has a segment continue from the decisions that no segment continues from yet."""
+    """Assigns the settled approvals without a continuing segment to this one."""
     tx.enqueue(_CONTINUE, of_run_id=run_id, of_segment_id=segment_id)
 
 
 def unrecorded_decisions(tx: Tx, run_id: str, segment_id: str) -> list[ApprovalRow]:
-    """Returns the decided approvals that a segment continues from, where no event of it records them yet."""
+    """Returns the settled approvals that a segment continues from, unless its events record them already."""
     return tx.all(_UNRECORDED_DECISIONS, of_run_id=run_id, of_segment_id=segment_id)
 
 
@@ -428,7 +428,7 @@ def withdraw_approvals(tx: Tx, run_id: str, at: int) -> None:
 
 
 def end_waiting(tx: Tx, run_id: str, at: int) -> None:
-    """Withdraws the pending approvals of a run that goes on for its last steps, and cancels the steps that wait."""
+    """Withdraws the pending approvals of a run before its last steps, and cancels the waiting steps."""
     withdraw_approvals(tx, run_id, at)
     tx.enqueue(_CANCEL_WAITING_STEPS, of_run_id=run_id, at_ms=at)
     tx.enqueue(_NO_APPROVALS, of_run_id=run_id)

@@ -1,8 +1,8 @@
-"""SQL of the run list, newest first, in time that does not grow with the number of runs; children are not in it.
+"""SQL of the run list, newest first and without children, in time that does not grow with the number of runs.
 
-Every read is a range of one index in the order of the list: all leading columns of the index are given, and a list of
-several statuses has one range for each. Where a filter leaves a leading column open, as the key for an administrator
-and the workflow beside a client reference, its distinct values are looked up first by skip scans, and each is read.
+Every read is a range of one index in the order of the list: all leading columns of the index have a value, and
+each of several statuses has its own range. A leading column without a filter (the key for an administrator, the
+workflow with a client reference) is replaced by its distinct values, found by skip scans, with a range for each.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,7 +54,7 @@ class RunSummaryRow(NamedTuple):
 
 
 class ChildRunRow(NamedTuple):
-    """A child, with the step that started it, and the index of the item that it is for."""
+    """A child run in the list, with the step, and the index of the item, that started it."""
 
     run_id: str
     workflow_id: str
@@ -88,20 +88,20 @@ _ORDER: Final = ("created_at", "run_id")
 
 @dataclass(frozen=True, slots=True)
 class _RunIndex:
-    """An index of `runs`: its name, the columns before those of the order, and the statuses that it holds."""
+    """An index of `runs`: its name, the columns before (created_at, run_id), and the statuses in it."""
 
     name: str
     leading: tuple[str, ...]
     statuses: tuple[str, ...]
 
     def condition(self) -> ColumnElement[bool]:
-        """Returns the condition that the index holds a run, as the index has it."""
+        """Returns the condition of the partial index."""
         held = status_in(*self.statuses)
         return and_(runs.c.client_reference.is_not(None), held) if "client_reference" in self.leading else held
 
 
 USUAL_LIMIT: Final = 21
-"""The default page and one run more, which is text of its statement: PostgreSQL would plan a parameter each time."""
+"""The default page size plus one, written into the statement: PostgreSQL plans a parameter anew each time."""
 _IN_FLIGHT: Final = _RunIndex("ix_runs_in_flight", ("key_id", "status"), RUN_IN_FLIGHT)
 _BY_STATUS: Final = _RunIndex("ix_runs_finished", ("key_id", "status"), RUN_TERMINAL)
 _BY_WORKFLOW: Final = _RunIndex("ix_runs_finished_of_workflow", ("key_id", "workflow_id", "status"), RUN_TERMINAL)
@@ -131,7 +131,7 @@ def children(tx: Tx, run_id: str, after: tuple[int, str], limit: int) -> list[Ch
 def newest(
     tx: Tx, key_id: str | None, filters: Sequence[RunFilters], after: tuple[int, str] | None, limit: int
 ) -> list[RunSummaryRow]:
-    """Returns a page, as `page` does, of the runs that pass any of the filters; a run passes one at most."""
+    """Returns a page, as `page`, of the runs that pass any of the filters, which must exclude each other."""
     if len(filters) == 1:
         return page(tx, key_id, filters[0], after, limit)
     found = [row for each in filters for row in page(tx, key_id, each, after, limit)]
@@ -151,7 +151,7 @@ def page(
         if groups:
             statement = _newest(frozenset(groups[0]), statuses, limit == USUAL_LIMIT)
             pages = tx.each(statement, [{**common, **group} for group in groups])
-            # A run that finished between the two reads is in both, and the later one counts.
+            # A run that finished between the two reads is in both; the later row counts.
             found.update((row.run_id, row) for rows in pages for row in rows)
     return sorted(found.values(), key=lambda row: (row.created_at, row.run_id), reverse=True)[:limit]
 
@@ -173,7 +173,7 @@ def _ranges(
 
 
 def _completed(tx: Tx, equal: dict[str, str], leading: Sequence[str], *, in_flight: bool) -> list[dict[str, str]]:
-    """Completes the given values by values of the other leading columns, for each combination that occurs."""
+    """Returns the given values combined with each occurring value of the other leading columns."""
     groups = [equal]
     for column in leading:
         if column not in equal:
@@ -187,7 +187,7 @@ def _completed(tx: Tx, equal: dict[str, str], leading: Sequence[str], *, in_flig
 
 @cache
 def _newest(equal: frozenset[str], statuses: tuple[str, ...] = (), usual: bool = False) -> Query[RunSummaryRow]:
-    """Makes a query for the newest runs with these columns given: of any status, or up to the limit of each of some."""
+    """Makes a query for the newest runs with equal values in these columns: of all statuses, or of each of some."""
     limit: ColumnElement[int] = literal_column(str(USUAL_LIMIT)) if usual else bindparam("limit")
     if not statuses:
         columns = (*sorted(equal), *_ORDER)
@@ -205,9 +205,8 @@ def _newest(equal: frozenset[str], statuses: tuple[str, ...] = (), usual: bool =
 def _range(equal: frozenset[str], status: str) -> RowSelect:
     """Makes a query for the newest runs of one status, as a range of one index.
 
-    The range is between two positions in that index and in all of its order, so that PostgreSQL cannot take another
-    one: it assumes that columns are independent, and would look for rare rows among the newest. SQLite has no
-    statistics, and gets the name as a hint.
+    The range and the order name all columns of the index, so that PostgreSQL cannot choose another index: it assumes
+    independent columns, and would look for rare rows among the newest. SQLite gets the name of the index as a hint.
     """
     index = _index(equal, status)
     columns = (*index.leading, *_ORDER)
@@ -258,7 +257,7 @@ def _distinct(column: str, known: tuple[str, ...], in_flight: bool) -> Query[Val
         query = select(runs.c[column].label("value")).where(*above)
         if known:
             query = query.where(tuple_(*_columns(known)) <= tuple_(*known_values))
-            # SQLite searches the index by these: with a tuple alone it would scan all rows that equal it.
+            # SQLite searches the index by these equalities; with the tuple alone it would scan all equal rows.
             query = query.where(*(runs.c[name].is_not_distinct_from(bindparam(name)) for name in known))
         if index is None:
             return query.order_by(*_columns(columns)).limit(literal_column("1"))

@@ -1,4 +1,4 @@
-"""Rows of runs and their parts as protobuf messages; a row has its table's columns as attributes."""
+"""Converts rows of runs, steps, approvals, events and segments to protobuf messages."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -34,22 +34,22 @@ _DEADLINE_ACTIONS: Final[Mapping[str | None, runs_pb2.DeadlineAction.ValueType]]
     DeadlineAction.FAIL: runs_pb2.DEADLINE_ACTION_FAIL,
 }
 
-# The block of the key is digested once. A release that shows a row otherwise gives it another tag.
+# Copied for each tag, so that the key is hashed once. Each release has other tags, as it may show rows differently.
 _KEYED: Final = blake2b(digest_size=16, key=f"{API_VERSION} {RELEASE}".encode())
 
 
 def run_status(status: str) -> runs_pb2.RunStatus.ValueType:
-    """The enum value of a status in the tables."""
+    """Returns the enum value of a stored run status."""
     return STATUS_NUMBERS[status]
 
 
 def trigger_name(trigger: runs_pb2.TriggeredBy.ValueType) -> str:
-    """Returns the name in the tables of what started a run."""
+    """Returns the stored name of a trigger."""
     return _TRIGGER_NAMES[trigger]
 
 
 def summary(row: RunRow | RunSummaryRow | ChildRunRow) -> runs_pb2.RunSummary:
-    """A run in short; the edge makes the links."""
+    """Returns the summary of a run; the edge adds the links."""
     message = runs_pb2.RunSummary(
         run_id=row.run_id,
         workflow_id=row.workflow_id,
@@ -70,7 +70,7 @@ def summary(row: RunRow | RunSummaryRow | ChildRunRow) -> runs_pb2.RunSummary:
     _set_times(message, row)
     if row.labels != "{}":
         labels = message.labels
-        # One by one, as `update` of a map of protobuf is made in Python.
+        # One by one, because `update` of a protobuf map is implemented in Python and slower.
         for name, value in orjson.loads(row.labels).items():
             labels[name] = value
     if row.warnings != "[]":
@@ -80,7 +80,7 @@ def summary(row: RunRow | RunSummaryRow | ChildRunRow) -> runs_pb2.RunSummary:
 
 
 def detail(row: RunRow) -> runs_pb2.Run:
-    """A run in full, with the tag of its row. Nothing that holds content of unswept outputs leaves before the sweep."""
+    """Returns a run in full, with its entity tag; content of outputs is left out until their final sweep."""
     message = runs_pb2.Run(
         summary=summary(row),
         parameters=row.parameters,
@@ -110,7 +110,7 @@ def detail(row: RunRow) -> runs_pb2.Run:
 
 
 def entity_tag(row: Sequence[object]) -> str:
-    """Returns the strong tag of a row, without quotes: equal for equal values, and another one for any other."""
+    """Returns the strong entity tag of a row, without quotes: a digest of its values and the release."""
     digest = _KEYED.copy()
     digest.update(orjson.dumps(tuple(row)))
     return digest.hexdigest()
@@ -128,7 +128,7 @@ def _add_result(message: runs_pb2.Run, row: RunRow) -> None:
 
 
 def step(row: StepRow) -> runs_pb2.Step:
-    """A step of the board."""
+    """Returns a step with its state."""
     message = runs_pb2.Step(
         step=row.step,
         name=row.name,
@@ -139,7 +139,7 @@ def step(row: StepRow) -> runs_pb2.Step:
         segment_id=row.segment_id,
         attempt=row.attempt,
         optional=bool(row.optional),
-        # Until then it is only to be reused.
+        # A step that is not completed may still be executed instead of reused.
         reused_from=row.reused_from if row.status == StepStatus.COMPLETED else None,
     )
     _set_times(message, row)
@@ -153,7 +153,7 @@ def step(row: StepRow) -> runs_pb2.Step:
 
 
 def approval(row: ApprovalRow | PendingApprovalRow) -> runs_pb2.Approval:
-    """A node parked on a human gate."""
+    """Returns a pending approval."""
     return runs_pb2.Approval(
         approval_id=row.approval_id,
         step=row.step,
@@ -165,7 +165,7 @@ def approval(row: ApprovalRow | PendingApprovalRow) -> runs_pb2.Approval:
 
 
 def pending_approval(row: PendingApprovalRow, at: int, decider: Decider) -> runs_pb2.PendingApproval:
-    """An approval with its run, as somebody who may decide approvals sees it at this time."""
+    """Returns a pending approval with its run, for a person who decides approvals; `at` is the present time."""
     approvers = read_approvers(row.approvers)
     message = runs_pb2.PendingApproval(
         approval=approval(row),
@@ -194,14 +194,14 @@ def pending_approval(row: PendingApprovalRow, at: int, decider: Decider) -> runs
 
 
 def event(row: EventRow) -> runs_pb2.Event:
-    """A durable event."""
+    """Returns an event."""
     message = runs_pb2.Event(seq=row.seq, type=row.type, step=row.step, data=row.data)
     set_milliseconds(message.at, row.at)
     return message
 
 
 def event_for_people(row: EventRow, deciders: Mapping[str, str]) -> runs_pb2.Event:
-    """A durable event as people inside see it: a decision with who made it, which its data never hold."""
+    """Returns an event for people; adds to a decision the person who made it, which the stored data leave out."""
     message = event(row)
     if row.type == DECIDED_EVENT:
         data = orjson.loads(row.data)
@@ -210,7 +210,7 @@ def event_for_people(row: EventRow, deciders: Mapping[str, str]) -> runs_pb2.Eve
 
 
 def segment(row: SegmentRow) -> runs_pb2.Segment:
-    """A runtime segment that has begun."""
+    """Returns a segment that has begun."""
     return runs_pb2.Segment(
         segment_id=row.segment_id,
         ordinal=row.ordinal,

@@ -14,7 +14,7 @@ OUTPUTS_COUNT = select(func.count()).where(outputs.c.run_id == _RUN).scalar_subq
 """A query for the number of outputs of the run `of_run_id`."""
 
 _OUTPUTS = Query(OutputRow, select_row(OutputRow, outputs).where(outputs.c.run_id == _RUN).order_by(outputs.c.path))
-# For a run that is not closed; closing counts all of its outputs.
+# Only for a run that is not closed, because the close counts all outputs.
 _PROMOTED = ScalarQuery[str](
     select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.outputs_count > literal_column("0"))
 )
@@ -38,16 +38,16 @@ def has_promoted(tx: Tx, run_id: str) -> bool:
 
 
 def count_outputs(tx: Tx, run_id: str) -> None:
-    """Sets the number of promoted outputs of the run to all that it has now."""
+    """Sets the run's number of promoted outputs to the number of its outputs."""
     tx.announce(run_id)
     tx.enqueue(_COUNT_OUTPUTS, of_run_id=run_id)
 
 
 def stamp_outputs(tx: Tx, run_id: str, at: int) -> None:
-    """Sets when the run's outputs were promoted."""
+    """Sets the promotion time of the run's outputs."""
     tx.enqueue(_STAMP_OUTPUTS, of_run_id=run_id, at_ms=at)
 
 
 def order_removal_of_shared_files(tx: Tx, run_id: str) -> None:
-    """Requests the removal of the shared files of a run that ends, where it has any."""
+    """Requests the removal of the shared files of an ending run, if it has any."""
     tx.enqueue(_ORDER_REMOVAL, of_run_id=run_id, key=unnamed_outputs_key(run_id, "shared"))

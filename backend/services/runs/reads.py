@@ -1,4 +1,4 @@
-"""Reads of runs: one run or the refusal that it does not exist, lists, and pages of events."""
+"""Reads of runs for the RPCs: one run, lists of runs, steps and approvals, and pages of events."""
 
 from collections.abc import Sequence
 from typing import Final, TypeVar
@@ -52,7 +52,7 @@ def require_finished(run: RunRow | sql.RunStateRow) -> None:
 
 
 def run_not_found(run_id: str, key_id: str | None) -> ApiError:
-    """Returns `run_not_found`, which names the run to people inside; to keys the message is the contract's."""
+    """Returns the error `run_not_found`; its message names the run to people, and is the contract's for keys."""
     return ApiError(errors_pb2.ERROR_REASON_RUN_NOT_FOUND, None if key_id else f"There is no run {run_id}.")
 
 
@@ -63,7 +63,7 @@ def _found(row: T | None, run_id: str, key_id: str | None) -> T:
 
 
 def hide_inputs(run: runs_pb2.Run, caller: Principal) -> None:
-    """Removes the inputs, which nobody has swept, from a run that a person sees and whose policy redacts."""
+    """Removes the unswept inputs from a run whose policy redacts, if the caller is a person."""
     if caller.person is not None and run.pii_policy.mode == PII_MODE_REDACT:
         for name in _INPUTS:
             run.ClearField(name)
@@ -80,10 +80,10 @@ class RunReads:
         self._cursors = services.cursors
 
     def run(self, request: runs_pb2.GetRunRequest, caller: Principal) -> runs_pb2.Run:
-        """Returns one run in full, or its tag alone if the caller has that state; raises ApiError `run_not_found`.
+        """Returns one run in full, or its tag alone if the caller knows the tag; raises ApiError `run_not_found`.
 
-        Internal services also learn who started it. A person gets no inputs where the policy redacts:
-        `PreviewsService.GetRunInputs` has them swept.
+        Internal services also get the starter's name. If the policy redacts, people get no inputs here, but swept from
+        `PreviewsService.GetRunInputs`.
         """
         key_id = caller.key_id
         row = self._database.read(lambda tx: sql.run(tx, request.run_id, key_id))
@@ -109,7 +109,7 @@ class RunReads:
         return runs_pb2.ListRunsResponse(items=list(map(messages.summary, shown)), next_page_token=token)
 
     def changed(self, request: runs_pb2.FindChangedRunsRequest) -> runs_pb2.FindChangedRunsResponse:
-        """Returns which runs have another tag than the caller knows, or are gone."""
+        """Returns the ids of runs that are gone or whose tag differs from the one in the request."""
         rows = self._database.read(lambda tx: sql.runs_in_full(tx, [run.run_id for run in request.runs]))
         etags = {row.run_id: messages.entity_tag(row) for row in rows}
         return runs_pb2.FindChangedRunsResponse(
@@ -185,8 +185,8 @@ class RunReads:
 def _events_for_people(
     tx: Tx, request: runs_pb2.ListRunEventsRequest, segment: SegmentRow, after_seq: int, limit: int
 ) -> list[runs_pb2.Event]:
-    """Returns the events that the request chooses, with who made each decision, which the public API never names."""
-    rows = sql.chosen_events_after(tx, segment.segment_id, after_seq, limit, request.types, request.step)
+    """Returns the selected events, with the person of each decision, whom the public API never names."""
+    rows = sql.filtered_events_after(tx, segment.segment_id, after_seq, limit, request.types, request.step)
     decided = any(row.type == messages.DECIDED_EVENT for row in rows)
     deciders = sql.deciders(tx, request.run_id) if decided else {}
     return [messages.event_for_people(row, deciders) for row in rows]

@@ -1,4 +1,4 @@
-"""The redaction manifest of a run: counts of what each stage has found so far (contract 21.19)."""
+"""The redaction manifest of a run, as JSON text: status and counts of findings of each stage (contract 21.19)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -27,7 +27,7 @@ _RUN_COUNTS: Final = (
 
 
 def pending_manifest(run_id: str, policy: JsonMapping) -> str:
-    """Returns the manifest with every stage of a policy pending, as JSON text."""
+    """Returns a new manifest in which every stage of the policy is pending."""
     manifest = {
         "run_id": run_id,
         "mode": policy["mode"],
@@ -42,9 +42,9 @@ def pending_manifest(run_id: str, policy: JsonMapping) -> str:
 
 
 def with_counts(manifest: str, stage: str, counts: JsonMapping) -> str:
-    """Returns the manifest with the counts of one stage's sweep added; `counts` has `categories` beside plain numbers.
+    """Returns the manifest with the counts of one stage's sweep added; `counts` are numbers, and `categories`.
 
-    The run's own counts are the sums over the stages: a value that two stages find is counted twice.
+    The counts of the run are sums over the stages: a value that two stages find counts twice.
     """
     parsed = orjson.loads(manifest)
     numbers = {name: count for name, count in counts.items() if name != "categories"}
@@ -58,21 +58,21 @@ def with_counts(manifest: str, stage: str, counts: JsonMapping) -> str:
 
 
 def with_status(manifest: str, stage: str, status: str) -> str:
-    """Returns the manifest with the status of one stage set, where the policy names the stage."""
+    """Returns the manifest with the status of one stage set, if the policy names the stage."""
     return _with_statuses(manifest, {stage: status})
 
 
-def ended(manifest: str, *, began: bool, opened: bool) -> str:
-    """Returns the manifest of a run that is over: pending stages are completed, or skipped where they never ran.
+def ended_manifest(manifest: str, *, began: bool, opened: bool) -> str:
+    """Returns the manifest of an ended run: pending stages become completed, or skipped if they never ran.
 
-    `began` says that a step started, `opened` that the outputs were swept and not erased before.
+    `began` says that a step started, `opened` that the outputs were swept before an erasure.
     """
     steps, outputs = (COMPLETED if done else SKIPPED for done in (began, opened))
     return _with_statuses(manifest, {"inputs": SKIPPED, "steps": steps, "outputs": outputs}, replacing=PENDING)
 
 
 def model_calls(manifest: str) -> int:
-    """Returns how many calls of its model the run has made so far."""
+    """Returns the number of model calls of the run so far."""
     return int(orjson.loads(manifest)["counts"]["model_calls"])
 
 

@@ -1,4 +1,4 @@
-"""SQL of the redaction manifest of a run in progress, whose policy is not off: counts by stage."""
+"""SQL that updates the redaction manifest of a run in progress: counts and statuses of stages."""
 
 from typing import Final, NamedTuple
 
@@ -16,7 +16,7 @@ OUTPUTS: Final = "outputs"
 
 
 class StageCounts(NamedTuple):
-    """The counts of a sweep for one stage."""
+    """The counts of one sweep, with its stage."""
 
     stage: str
     counts: Counts
@@ -28,12 +28,12 @@ _SET_MANIFEST = Command(update(runs).where(runs.c.run_id == _RUN).values(pii_red
 
 
 def model_calls(tx: Tx, run_id: str) -> int:
-    """Returns how often the run's model was called."""
+    """Returns the number of model calls of the run so far."""
     return redaction_manifest.model_calls(_manifest(tx, run_id))
 
 
 def add_counts(tx: Tx, run_id: str, found: StageCounts) -> None:
-    """Adds the counts of a sweep."""
+    """Adds the counts of a sweep to the manifest."""
     _set(tx, run_id, redaction_manifest.with_counts(_manifest(tx, run_id), found.stage, found.counts.as_dict()))
 
 

@@ -1,4 +1,4 @@
-"""Rules of runs: names of their statuses, and the filters of the run list (contract 15.2 to 15.8)."""
+"""Rules of runs: statuses as enum values, and the filters of the run list (contract 15.2 to 15.8)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,19 +30,19 @@ class RunFilters:
     before_ms: int | None = None
 
     def equalities(self) -> dict[str, str]:
-        """Returns the columns, besides the status, that must have one value."""
+        """Returns the columns, except the status, that must equal a value."""
         given = {"workflow_id": self.workflow_id, "client_reference": self.client_reference}
         return {name: value for name, value in given.items() if value is not None}
 
     def within(self, workflow_ids: frozenset[str] | None) -> "list[RunFilters]":
-        """Returns filters that together leave what these leave of some workflows, or of all for None."""
+        """Returns these filters split by workflow: one for each allowed id; unchanged for None, which allows all."""
         if workflow_ids is None:
             return [self]
         wanted = workflow_ids if self.workflow_id is None else workflow_ids & {self.workflow_id}
         return [replace(self, workflow_id=workflow_id) for workflow_id in sorted(wanted)]
 
     def bounds(self, after: tuple[int, str] | None) -> dict[str, int | str]:
-        """Returns positions of created_at and run id: listed runs are not below `lower` and are below `upper`.
+        """Returns positions (created_at, run id): listed runs are at or after `lower` and before `upper`.
 
         `after` is the last position of the previous page; it may lie on either side of `before_ms`.
         """
@@ -53,10 +53,10 @@ class RunFilters:
 
 
 def read_filters(request: runs_pb2.ListRunsRequest | run_lists_pb2.ListFoundRunsRequest) -> RunFilters:
-    """Returns the filters of a request; what people search for is read apart from them.
+    """Returns the filters of a request, without its search text.
 
     Raises:
-        ApiError: `invalid_filter`, for a status that there is not.
+        ApiError: `invalid_filter` for an unknown status.
     """
     reference = None
     if isinstance(request, runs_pb2.ListRunsRequest) and request.HasField("client_reference"):
@@ -65,7 +65,7 @@ def read_filters(request: runs_pb2.ListRunsRequest | run_lists_pb2.ListFoundRuns
         statuses=_statuses(request.status),
         workflow_id=request.workflow_id if request.HasField("workflow_id") else None,
         client_reference=reference,
-        # Runs have whole milliseconds: what is after 0.5 ms is after 0, what is before it is before 1.
+        # Runs have whole milliseconds: after 0.5 ms means after 0, before 0.5 ms means before 1.
         after_ms=milliseconds_of(request.created_after) if request.HasField("created_after") else None,
         before_ms=first_millisecond_from(request.created_before) if request.HasField("created_before") else None,
     )

@@ -1,4 +1,4 @@
-"""The port through which the runs service calls the runtime."""
+"""Protocol by which the runs service calls the runtime: begin, wake, cancel, retention and removals."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from backend.storage.tables.segments import StepRow
 
 @dataclass(frozen=True, slots=True)
 class BegunSegment:
-    """Records of the beginning of a run's first segment, of `owner`: events, changed steps by handle, and approvals.
+    """A first segment that begins with its run, owned by `owner`: events, changed steps by handle, and approvals.
 
-    A segment that requests approvals does nothing else, and has ended. `settle` is called once, from any thread, with
-    whether the transaction holds: the segment is executed, or releases what it holds.
+    A segment that requests approvals has ended with them. `settle` is called once, from any thread, and says whether
+    the transaction was committed: then the segment is executed, else it releases its slots.
     """
 
     owner: str
@@ -34,24 +34,24 @@ class Runtime(Protocol):
         run: RunRow,
         segment_id: str,
         steps: Sequence[StepRow],
-        terms: ResolvedWorkflow,
+        workflow: ResolvedWorkflow,
         parameters: JsonMapping,
         at: int,
     ) -> BegunSegment | None:
         """Begins the first segment of a new run, in the transaction that writes the run.
 
-        None where the run is to be queued: it has a PII policy or inputs to copy, it has to wait for others, or other
-        processes may take its segment.
+        Returns None if the run must be queued: it has a PII policy or inputs to copy, no slot is free, or other
+        processes may claim its segment.
         """
 
     def wake(self) -> None:
-        """Starts to launch queued segments; called after each commit that queued one, from any thread."""
+        """Wakes the launcher of queued segments; called after each commit that queued a segment, from any thread."""
 
     def cancel(self, run_id: str) -> None:
         """Ends a running run whose cancellation was requested: kills its steps, then closes it as cancelled."""
 
     def upkeep(self) -> Mapping[str, int]:
-        """Deletes data past its retention, for some seconds; returns how much of each, and `more` where any is left."""
+        """Deletes expired data for some seconds; returns the number deleted by kind, and `more` if any is left."""
 
     def forget(self, run_id: str) -> None:
-        """Starts the removals of an erased run in `pending_removals`."""
+        """Starts the removals that `pending_removals` lists, after the erasure of a run."""

@@ -1,4 +1,4 @@
-"""SQL of the search for runs by the beginning of their id and by a label, and of what their list shows of each."""
+"""SQL of the run search: by the beginning of an id and by label; reads starters and approvals of the found runs."""
 
 from functools import cache
 from typing import Final, NamedTuple
@@ -13,15 +13,15 @@ from backend.storage.statements import Query, RowSelect, select_row
 from backend.storage.tables.runs import NO_CHILD, run_labels, runs, status_in
 from backend.storage.tables.segments import approvals
 
-MOST_LOOKED_AT: Final = 2_000
-"""Runs with a label that are looked at for one page."""
+MOST_EXAMINED: Final = 2_000
+"""Most runs with a label that one page of results examines."""
 
-# After every id that begins as what comes before it: ids end in digits and letters in lower case.
+# A prefix with this suffix sorts behind every id with that prefix: ids end in lower-case letters and digits.
 _AFTER_ALL: Final = "z" * 32
 
 
 class FoundRunPosition(NamedTuple):
-    """A place in the order of the list."""
+    """A position in the order of the run list."""
 
     created_at: int
     run_id: str
@@ -34,21 +34,23 @@ class OriginRow(NamedTuple):
     started_by: str | None
 
 
-class AskedRow(NamedTuple):
-    """When an approval was asked for and decided."""
+class ApprovalTimesRow(NamedTuple):
+    """Times of the request and the decision of an approval."""
 
     requested_at: int
     decided_at: int | None
 
 
 _ORIGIN = Query(OriginRow, select_row(OriginRow, runs, started_by=STARTED_BY).where(runs.c.run_id == bindparam("of")))
-_ASKED = Query(AskedRow, select_row(AskedRow, approvals).where(approvals.c.run_id == bindparam("of")))
+_APPROVAL_TIMES = Query(
+    ApprovalTimesRow, select_row(ApprovalTimesRow, approvals).where(approvals.c.run_id == bindparam("of"))
+)
 
 
 def by_id(
     tx: Tx, start: str, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int
 ) -> list[RunSummaryRow]:
-    """Returns the newest runs whose id begins so; ids rise with the time."""
+    """Returns the newest runs whose id begins with `start`; ids sort by time."""
     given = _given(key_id, filters)
     bounds = filters.bounds(after) | {"limit": limit, "first": start, "last": start + _AFTER_ALL}
     return tx.all(_by_id(frozenset(given), filters.statuses), **given, **bounds)
@@ -63,25 +65,25 @@ def by_label(
     after: tuple[int, str] | None,
     limit: int,
 ) -> tuple[list[RunSummaryRow], FoundRunPosition | None]:
-    """Returns the newest runs with a label, and where it stopped if it did before it found as many as asked for."""
+    """Returns the newest runs with a label, and the position where the search stopped, None if it found enough."""
     given = _given(key_id, filters)
     label = {"value": value} | ({} if name is None else {"name": name})
-    bounds = filters.bounds(after) | {"most": MOST_LOOKED_AT}
+    bounds = filters.bounds(after) | {"most": MOST_EXAMINED}
     statement = _by_label(frozenset(given), filters.statuses, name is not None)
     rows = tx.all(statement, **given, **label, **bounds, limit=limit)
     if len(rows) >= limit:
         return rows, None
-    return rows, tx.first(_last_looked_at(name is not None), **label, **bounds)
+    return rows, tx.first(_last_examined(name is not None), **label, **bounds)
 
 
 def origins(tx: Tx, run_ids: list[str]) -> list[OriginRow]:
-    """Returns who started each of these runs, which exist."""
+    """Returns the starter of each of these runs, which must exist."""
     return [found for (found,) in tx.each(_ORIGIN, [{"of": run_id} for run_id in run_ids])]
 
 
-def asked(tx: Tx, run_ids: list[str]) -> list[list[AskedRow]]:
-    """Returns the approvals of each of these runs."""
-    return tx.each(_ASKED, [{"of": run_id} for run_id in run_ids])
+def approval_times(tx: Tx, run_ids: list[str]) -> list[list[ApprovalTimesRow]]:
+    """Returns the times of approvals of each of these runs."""
+    return tx.each(_APPROVAL_TIMES, [{"of": run_id} for run_id in run_ids])
 
 
 def _given(key_id: str | None, filters: RunFilters) -> dict[str, str]:
@@ -106,8 +108,8 @@ def _by_label(equal: frozenset[str], statuses: tuple[str, ...], named: bool) -> 
 
 
 @cache
-def _last_looked_at(named: bool) -> Query[FoundRunPosition]:
-    # The last that was looked at, if there is any beyond it.
+def _last_examined(named: bool) -> Query[FoundRunPosition]:
+    # The last examined run; no row if fewer runs have the label.
     last = bindparam("most", type_=BigInteger) - literal_column("1")
     return Query(FoundRunPosition, _labelled(named).limit(literal_column("1")).offset(last))
 

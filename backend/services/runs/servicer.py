@@ -21,7 +21,7 @@ from backend.services.runs.approvals import Approvals
 from backend.services.runs.erasure import erase_run
 from backend.services.runs.figures import RunDays, workflow_figures
 from backend.services.runs.figures_sql import DayRow
-from backend.services.runs.found_runs import FoundRuns, child_runs
+from backend.services.runs.found_runs import RunSearch, child_runs
 from backend.services.runs.reads import RunReads, find_state
 from backend.services.runs.resume.service import RunResumer
 from backend.services.runs.runtime_port import Runtime
@@ -35,7 +35,7 @@ from workflow_api.v1 import errors_pb2, run_lists_pb2, run_lists_pb2_grpc, runs_
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """The run's status after the call, and when its cancellation was first requested."""
+    """The run's status after the call, and the time of the first request to cancel it."""
 
     status: str
     requested_at: int
@@ -44,7 +44,7 @@ class Cancellation:
 def cancel_run(
     services: Services, runtime: Runtime, run_id: str, caller: Principal, reason: str | None
 ) -> Cancellation:
-    """Ends a queued or parked run immediately; the runtime ends a running one.
+    """Cancels a run: a queued or parked run at once, a running one through the runtime.
 
     Raises:
         ApiError: `run_not_found`, or `already_terminal`.
@@ -57,7 +57,7 @@ def cancel_run(
             raise ApiError(errors_pb2.ERROR_REASON_ALREADY_TERMINAL)
         tx.changes_run(run_id, state.key_id)
         status = lifecycle.cancel_run(tx, run_id, state.status, at, reason)
-        # The reason is the caller's own text: it is stored with the run alone, and erased with it.
+        # The reason is the caller's text: only the run's row stores it, so that an erasure clears it.
         audit.record(tx, at=at, actor=caller.audit_name, action="run.cancel_requested", target=run_id)
         if status == RunStatus.CANCELLED:
             return Cancellation(status, at)
@@ -105,12 +105,12 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
     def FindChangedRuns(
         self, request: runs_pb2.FindChangedRunsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.FindChangedRunsResponse:
-        """Returns which runs have another entity tag than the edge knows."""
+        """Returns the ids of runs whose entity tag differs from the tag that the edge sent."""
         return self._reads.changed(request)
 
     @pausing
     def WatchRun(self, request: runs_pb2.WatchRunRequest, context: grpc.ServicerContext) -> Iterator[Any]:
-        """Yields one run in full, now and after each change of its status or its counts."""
+        """Yields a run in full, now and after each change of its status or counts."""
         yield from self._watches.run(request, principal_of(context), context.is_active)
 
     @pausing
@@ -155,13 +155,13 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
     def ResumeRun(
         self, request: runs_pb2.ResumeRunRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ResumeRunResponse:
-        """Starts a run that takes over from one that failed or was cancelled, or answers what it would reuse."""
+        """Starts a run that resumes a failed or cancelled one; with `dry_run`, answers which steps it would reuse."""
         return self._resumer.resume(request, principal_of(context))
 
     def CancelRun(
         self, request: runs_pb2.CancelRunRequest, context: grpc.ServicerContext
     ) -> runs_pb2.CancelRunResponse:
-        """Cancels a run directly if no segment of it runs, otherwise through the runtime."""
+        """Cancels a run: at once if none of its segments executes, else through the runtime."""
         reason = request.reason if request.HasField("reason") else None
         outcome = cancel_run(self._services, self._runtime, request.run_id, principal_of(context), reason)
         return runs_pb2.CancelRunResponse(
@@ -188,7 +188,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
 
 
 def _refuse_to_wait(request: runs_pb2.GetRunRequest | runs_pb2.ListRunEventsRequest, instead: str) -> None:
-    """A method that waited would hold a thread; edges do it for their callers."""
+    """Refuses a wait, which would occupy a thread; the edge waits for its callers by streams."""
     if request.wait.seconds:
         raise invalid("wait_seconds", f"must be 0 over gRPC, where {instead} waits")
 
@@ -198,25 +198,25 @@ class RunListsServicer(run_lists_pb2_grpc.RunListsServiceServicer):
 
     def __init__(self, services: Services, days: RunDays) -> None:
         self._services = services
-        self._found = FoundRuns(services)
+        self._search = RunSearch(services)
         self._days = days
 
     def ListFoundRuns(
         self, request: run_lists_pb2.ListFoundRunsRequest, context: grpc.ServicerContext
     ) -> run_lists_pb2.ListFoundRunsResponse:
-        """Returns the runs that a text and filters leave, newest first."""
-        return self._found.page(request, principal_of(context).workflow_ids)
+        """Returns the runs that match a text and filters, newest first."""
+        return self._search.page(request, principal_of(context).workflow_ids)
 
     def ListChildRuns(
         self, request: run_lists_pb2.ListChildRunsRequest, context: grpc.ServicerContext
     ) -> run_lists_pb2.ListChildRunsResponse:
-        """Returns the runs that steps of a run started."""
+        """Returns the child runs of a run."""
         return child_runs(self._services, request, principal_of(context).workflow_ids)
 
     def GetRunDays(
         self, request: run_lists_pb2.GetRunDaysRequest, context: grpc.ServicerContext
     ) -> run_lists_pb2.GetRunDaysResponse:
-        """Returns the figures of the last days."""
+        """Returns the figures of the last 30 days."""
         rows, counting = self._days.newest()
         return run_lists_pb2.GetRunDaysResponse(days=[_day(row) for row in rows], counting=counting)
 

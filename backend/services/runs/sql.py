@@ -1,4 +1,4 @@
-"""SQL that reads runs, their parts, and who started them."""
+"""SQL that reads runs with their steps, approvals, segments, events and starters."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -25,14 +25,14 @@ from backend.storage.tables.segments import (
 
 
 class DeciderRow(NamedTuple):
-    """Person who decided an approval."""
+    """An approval, and the person who decided it."""
 
     approval_id: str
     decided_by: str
 
 
 class RunStateRow(NamedTuple):
-    """The columns of a run that decide how the routes below it answer."""
+    """The columns of a run that decide whether its steps, events and outputs may be read."""
 
     run_id: str
     key_id: str
@@ -83,27 +83,27 @@ _OF_TYPES: Final = events.c.type.in_([bindparam(name) for name in _EVENT_TYPES])
 _OF_STEP: Final = events.c.step == bindparam("of_step")
 
 
-def _chosen(*where: ColumnElement[bool]) -> Query[EventRow]:
+def _events_query(*where: ColumnElement[bool]) -> Query[EventRow]:
     return Query(
         EventRow, select_row(EventRow, events).where(*_AFTER, *where).order_by(events.c.seq).limit(bindparam("limit"))
     )
 
 
-_EVENTS = _chosen()
-_EVENTS_OF_TYPES = _chosen(_OF_TYPES)
-_EVENTS_OF_STEP = _chosen(_OF_STEP)
-_EVENTS_OF_BOTH = _chosen(_OF_TYPES, _OF_STEP)
+_EVENTS = _events_query()
+_EVENTS_OF_TYPES = _events_query(_OF_TYPES)
+_EVENTS_OF_STEP = _events_query(_OF_STEP)
+_EVENTS_OF_BOTH = _events_query(_OF_TYPES, _OF_STEP)
 
 
 def run(tx: Tx, run_id: str, key_id: str | None) -> RunRow | None:
-    """Returns a run of a key in full, or None; without a key, any run."""
+    """Returns a run in full, or None; only a run of the key, unless `key_id` is None."""
     if key_id is None:
         return tx.first(_ANY_RUN, of_run_id=run_id)
     return tx.first(_RUN_OF_KEY, of_run_id=run_id, of_key_id=key_id)
 
 
 def runs_in_full(tx: Tx, run_ids: Sequence[str]) -> list[RunRow]:
-    """Returns the existing runs among up to `RUNS_AT_ONCE` ids, in full and in no order."""
+    """Returns the existing runs of up to `RUNS_AT_ONCE` ids, in full and unordered."""
     if not run_ids:
         return []
     return tx.all(_RUNS, **dict(zip_longest(_RUN_IDS, run_ids, fillvalue=run_ids[0])))
@@ -127,7 +127,7 @@ def pending_approvals(tx: Tx, run_id: str) -> list[ApprovalRow]:
 
 
 def deciders(tx: Tx, run_id: str) -> dict[str, str]:
-    """Returns who decided the approvals of a run, by approval id."""
+    """Returns the persons who decided approvals of a run, by approval id."""
     return dict(tx.all(_DECIDERS, of_run_id=run_id))
 
 
@@ -137,14 +137,14 @@ def begun_segments(tx: Tx, run_id: str) -> list[SegmentRow]:
 
 
 def events_after(tx: Tx, segment_id: str, after_seq: int, limit: int) -> list[EventRow]:
-    """Returns events of a segment in order."""
+    """Returns up to `limit` events of a segment after a seq, in order."""
     return tx.all(_EVENTS, of_segment_id=segment_id, after_seq=after_seq, limit=limit)
 
 
-def chosen_events_after(
+def filtered_events_after(
     tx: Tx, segment_id: str, after_seq: int, limit: int, types: Sequence[str], step: str
 ) -> list[EventRow]:
-    """Returns events of a segment in order: of up to 20 types, of a step, or both; empty means any."""
+    """Returns events as `events_after`, of up to 20 types and of one step; empty values mean any."""
     params: dict[str, object] = {"of_segment_id": segment_id, "after_seq": after_seq, "limit": limit}
     if types:
         params |= dict(zip_longest(_EVENT_TYPES, types, fillvalue=types[0]))
@@ -153,7 +153,7 @@ def chosen_events_after(
     return tx.all(_EVENTS_OF_BOTH if types else _EVENTS_OF_STEP, **params, of_step=step)
 
 
-# Subqueries, not joins: each is one search of an index for each run that is shown.
+# Subqueries, not joins: each costs one search of an index for each listed run.
 STARTED_BY: Final[ColumnElement[str | None]] = func.coalesce(
     select(api_keys.c.name).where(api_keys.c.key_id == runs.c.key_id).correlate(runs).scalar_subquery(),
     select(audit_records.c.actor)
@@ -162,7 +162,7 @@ STARTED_BY: Final[ColumnElement[str | None]] = func.coalesce(
     .correlate(runs)
     .scalar_subquery(),
 )
-"""Null once the key was deleted, or the audit record has expired."""
+"""Name of the key or person that started a run; null once the key was deleted or the audit record has expired."""
 
 _STARTER_OF_RUN: Final[ScalarQuery[str | None]] = ScalarQuery(
     select(STARTED_BY.label("started_by")).select_from(runs).where(runs.c.run_id == bindparam("of_run_id"))
@@ -170,5 +170,5 @@ _STARTER_OF_RUN: Final[ScalarQuery[str | None]] = ScalarQuery(
 
 
 def started_by(tx: Tx, run_id: str) -> str | None:
-    """Returns who started a run that exists, or None where that is not known any more."""
+    """Returns the key or person that started a run, or None if it is no longer known."""
     return tx.scalar(_STARTER_OF_RUN, of_run_id=run_id)

@@ -1,4 +1,4 @@
-"""Runs and their events as streams that go on as soon as something is committed."""
+"""Streams of a run's state and of its events, which continue after each commit."""
 
 from collections.abc import Callable, Iterator
 from time import monotonic
@@ -16,7 +16,7 @@ _FINISHED = frozenset(STATUS_NUMBERS[status] for status in RUN_TERMINAL)
 
 
 class RunWatches:
-    """Streams of the runs that a caller may read. A stream that waits yields what it waits for."""
+    """Streams of runs and events. While a stream waits, it yields the `Pause` that it waits for."""
 
     def __init__(self, reads: RunReads, changes: RunChanges) -> None:
         self._reads = reads
@@ -25,7 +25,7 @@ class RunWatches:
     def run(
         self, request: runs_pb2.WatchRunRequest, caller: Principal, is_active: Callable[[], bool]
     ) -> Iterator[runs_pb2.Run | Pause]:
-        """Yields the run now, and whenever status or counts changed, until it has finished; raises as `RunReads.run`.
+        """Yields the run now and after each change of status or counts, until its end; raises as `RunReads.run`.
 
         Raises:
             ApiError: `runtime_unreachable` when this process ends.
@@ -47,7 +47,7 @@ class RunWatches:
     def events(
         self, request: runs_pb2.WatchRunEventsRequest, key_id: str | None, is_active: Callable[[], bool]
     ) -> Iterator[runs_pb2.WatchRunEventsResponse | Pause]:
-        """Yields the events of all segments, the later ones as they come; raises as `RunReads.events`, and as `run`."""
+        """Yields the events of all segments, new ones as they are committed; raises as `RunReads.events` and `run`."""
         get = runs_pb2.ListRunEventsRequest(run_id=request.run_id, segment=request.segment, after_seq=request.after_seq)
         for pause in self._pauses(request.run_id, is_active):
             if pause is not None:
@@ -58,7 +58,7 @@ class RunWatches:
                 page = self._reads.events(get, key_id)
                 segment_ids = [segment.segment_id for segment in page.segments]
                 if not get.segment and segment_ids and page.segment_id != segment_ids[0]:
-                    # Without a segment the latest is read.
+                    # Without a segment, `RunReads.events` reads the latest one: begin with the first instead.
                     get.segment = segment_ids[0]
                     continue
                 for event in page.events:
@@ -72,9 +72,9 @@ class RunWatches:
                 return
 
     def _pauses(self, run_id: str, is_active: Callable[[], bool]) -> Iterator[Subscription | None]:
-        """Yields None when there may be something to read, else what is to be waited for; ends with the caller.
+        """Yields None when the caller shall read, else the subscription to wait for; ends when the client is gone.
 
-        The subscription is there before the first read, so that no change after it is missed.
+        The subscription begins before the first read, so that no later change is missed.
         """
         subscription = self._changes.subscribe(run_id)
         read_at = float("-inf")
@@ -93,6 +93,6 @@ class RunWatches:
 
 
 def _state(summary: runs_pb2.RunSummary) -> bytes:
-    """Returns the status and the counts of a run, whose change is sent."""
+    """Returns the serialized status and counts of a run, to detect changes."""
     shown = runs_pb2.RunSummary(status=summary.status, counts=summary.counts)
     return shown.SerializeToString(deterministic=True)

@@ -1,1 +1,1 @@
-"""Schedules of workflows and planned starts: what they start, and their administration by people."""
+"""Schedules of workflows and planned starts: starting their runs, and their administration by people."""

@@ -1,4 +1,4 @@
-"""Changes of schedules by people: each is one audited transaction."""
+"""Pauses, resumes and triggers schedules, and plans starts, for people: each change is one audited transaction."""
 
 import hashlib
 from collections.abc import Callable
@@ -12,15 +12,15 @@ from backend.common.principal import Principal
 from backend.common.waits import Deferred
 from backend.services.audit import sql as audit
 from backend.services.dependencies import Services
-from backend.services.runs.start.rules import ScheduledStart, judge_inputs, parse_start
+from backend.services.runs.start.rules import ScheduledStart, parse_start, validate_inputs
 from backend.services.runs.start.service import RunStarter
 from backend.services.schedules import sql
-from backend.services.schedules.runner import STARTS_LOCK, start_request, triggered
+from backend.services.schedules.runner import STARTS_LOCK, record_trigger, start_request
 from backend.services.schedules.sql import ListedScheduleRow
 from backend.services.workflows import schedules_sql
 from backend.services.workflows import sql as workflows_sql
 from backend.services.workflows.resolved_workflow import load_workflow
-from backend.services.workflows.schedule_outcomes import SkipReason, definition_of, skip_waiting
+from backend.services.workflows.schedule_outcomes import SkipReason, definition_of, skip_queued
 from backend.services.workflows.schedules import following
 from backend.storage.database import Tx
 from backend.storage.tables.schedules import ScheduleRow
@@ -28,10 +28,10 @@ from backend.storage.tables.workflows import WorkflowRow
 from workflow_api.v1 import errors_pb2, runs_pb2, schedules_pb2
 
 LATEST_MS: Final = 2 * 366 * DAY_MS
-"""How far ahead a start may be planned."""
+"""Milliseconds that a start may be planned ahead."""
 
 MOST_PLANNED: Final = 1_000
-"""Planned starts of a workflow, those that were decided and are still listed included."""
+"""Most planned starts of a workflow, including past ones that are still listed."""
 
 
 class ScheduleAdministration:
@@ -42,19 +42,19 @@ class ScheduleAdministration:
         self._starter = starter
 
     def pause(self, workflow: str, name: str, actor: str) -> ListedScheduleRow:
-        """Pauses a schedule; a due time that waits is skipped."""
+        """Pauses a schedule, and skips its queued due time."""
 
         def change(tx: Tx, row: ScheduleRow, now: int) -> ScheduleRow:
             if row.paused:
                 return row
-            row = skip_waiting(tx, row, SkipReason.PAUSED, now)
+            row = skip_queued(tx, row, SkipReason.PAUSED, now)
             _audit(tx, now, actor, "schedule.paused", row, {"schedule": name})
             return row._replace(paused=1, next_at=None)
 
         return self._change(workflow, name, change)
 
     def resume(self, workflow: str, name: str, actor: str) -> ListedScheduleRow:
-        """Lets a schedule start runs from its next due time on."""
+        """Ends the pause of a schedule, which starts runs from its next due time on."""
 
         def change(tx: Tx, row: ScheduleRow, now: int) -> ScheduleRow:
             if not row.paused:
@@ -70,7 +70,7 @@ class ScheduleAdministration:
         now = self._services.clock()
 
         def work(tx: Tx) -> ListedScheduleRow:
-            found, row = _found(tx, workflow, name)
+            found, row = _require_schedule(tx, workflow, name)
             changed = change(tx, row, now)
             if changed != row:
                 schedules_sql.change(tx, changed)
@@ -81,33 +81,33 @@ class ScheduleAdministration:
     def trigger(
         self, request: schedules_pb2.TriggerScheduleRequest, caller: Principal
     ) -> Deferred[runs_pb2.StartRunResponse]:
-        """Starts a run of a schedule now, whatever runs and whether it is paused.
+        """Starts a run of a schedule now, even if the schedule is paused or has a run in flight.
 
         Raises, at once or with the answer:
             ApiError: `not_found`; otherwise as a start.
         """
         now = self._services.clock()
-        _, row = self._services.database.snapshot(lambda tx: _found(tx, request.workflow, request.name))
+        _, row = self._services.database.snapshot(lambda tx: _require_schedule(tx, request.workflow, request.name))
         key = f"trigger\t{row.workflow_id}\t{request.name}\t{request.idempotency_key}"
 
         def admit(tx: Tx, run_id: str) -> None:
             current = sql.get(tx, row.schedule_id)
             if current is None:
                 raise _no_schedule(tx, row.workflow_id, request.name)
-            triggered(tx, current, run_id, now)
+            record_trigger(tx, current, run_id, now)
 
         start = parse_start(start_request(row, key), None, now)
-        # A schedule that was changed meanwhile makes no other call of the same one.
+        # Of the key alone: a changed schedule must not make a repeated call another request.
         fingerprint = hashlib.sha256(key.encode()).hexdigest()
         scheduled = ScheduledStart(request.name, None, admit)
         return self._starter.start_parsed(start._replace(fingerprint=fingerprint, scheduled=scheduled), caller)
 
     def plan(self, request: schedules_pb2.PlanStartRequest, caller: Principal) -> ListedScheduleRow:
-        """Plans one start, whose parameters are checked now and again when it is due.
+        """Plans one start; its parameters are validated now, and again when it is due.
 
         Raises:
-            ApiError: `invalid_request` for a time that has passed or is too far ahead and for uploaded files; otherwise
-                as a start.
+            ApiError: `invalid_request` for a time in the past or too far ahead, or for uploaded files; otherwise as a
+                start.
         """
         now = self._services.clock()
         at = first_millisecond_from(request.at)
@@ -139,28 +139,28 @@ class ScheduleAdministration:
         )
 
         def work(tx: Tx) -> ListedScheduleRow:
-            terms = load_workflow(
+            workflow = load_workflow(
                 self._services.cache, tx, self._services.capabilities, given.workflow_id, start.version
             )
-            if terms is None:
+            if workflow is None:
                 raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
-            refusal = terms.refusal()
+            refusal = workflow.refusal()
             if refusal is not None:
                 raise refusal
-            judged = judge_inputs(start, terms, self._services.capabilities.providers).parameters
-            if isinstance(judged, ApiError):
-                raise judged
+            validated = validate_inputs(start, workflow, self._services.capabilities.providers).parameters
+            if isinstance(validated, ApiError):
+                raise validated
             if sql.count_planned(tx, row.workflow_id) >= MOST_PLANNED:
                 raise invalid("start.workflow_id", f"must be of a workflow with fewer than {MOST_PLANNED:,} of them")
             schedules_sql.add(tx, row)
             details: dict[str, object] = {"schedule": row.schedule_id, "at": to_text(at)}
             _audit(tx, now, caller.audit_name, "schedule.planned", row, details)
-            return ListedScheduleRow(*row, workflow_name=terms.name)
+            return ListedScheduleRow(*row, workflow_name=workflow.name)
 
         return self._services.database.write(work)
 
     def cancel(self, schedule_id: str, actor: str) -> None:
-        """Removes a planned start that was not decided.
+        """Removes a planned start that is not due yet.
 
         Raises:
             ApiError: `not_found`.
@@ -178,7 +178,7 @@ class ScheduleAdministration:
         self._services.database.write(work, lock_key=STARTS_LOCK)
 
 
-def found_workflow(tx: Tx, workflow: str) -> WorkflowRow:
+def require_workflow(tx: Tx, workflow: str) -> WorkflowRow:
     """Returns a workflow by id or name.
 
     Raises:
@@ -191,8 +191,8 @@ def found_workflow(tx: Tx, workflow: str) -> WorkflowRow:
     return row
 
 
-def _found(tx: Tx, workflow: str, name: str) -> tuple[WorkflowRow, ScheduleRow]:
-    found = found_workflow(tx, workflow)
+def _require_schedule(tx: Tx, workflow: str, name: str) -> tuple[WorkflowRow, ScheduleRow]:
+    found = require_workflow(tx, workflow)
     row = sql.named(tx, found.workflow_id, name)
     if row is None:
         raise _no_schedule(tx, found.workflow_id, name)

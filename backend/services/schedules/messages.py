@@ -1,4 +1,4 @@
-"""Rows of schedules as messages."""
+"""Converts rows of schedules to protobuf messages."""
 
 from itertools import islice
 from typing import Final
@@ -23,7 +23,7 @@ _OUTCOMES: Final = {
 
 
 def schedule_message(listed: ListedScheduleRow) -> schedules_pb2.Schedule:
-    """Returns a schedule or planned start as people see it; what a planned start is given is not part of it."""
+    """Returns a schedule or planned start for people, without the inputs of a planned start."""
     row = listed.row
     definition = {} if row.name is None else definition_of(row)
     return schedules_pb2.Schedule(

@@ -1,4 +1,4 @@
-"""Starts runs at the due times of schedules, beside the runners of other processes."""
+"""Starts runs at the due times of schedules, once among all processes."""
 
 import hashlib
 import json
@@ -20,11 +20,11 @@ from backend.services.workflows.schedule_outcomes import (
     Missed,
     Outcome,
     SkipReason,
-    decided,
     definition_of,
     fail,
     label_of,
     skip,
+    with_outcome,
 )
 from backend.services.workflows.schedules import following
 from backend.storage.database import DatabaseUnavailableError, Tx, key_of
@@ -33,24 +33,24 @@ from backend.storage.tables.schedules import ScheduleRow
 from workflow_api.v1 import errors_pb2, runs_pb2
 
 _SECONDS: Final = 1.0
-# Each is a due time of the grace, or one that waited.
+# Bounds the due times of one schedule in one round.
 _MOST_AT_ONCE: Final = 10
 STARTS_LOCK: Final = key_of("")
-"""The lock of all starts that no key makes: decisions on schedules run one after the other in all processes."""
+"""Lock key of all starts without an API key: it serialises decisions on schedules among all processes."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class _SupersededError(Exception):
-    """Another process, or a change of the schedule, was first; nothing of this decision holds."""
+    """Another process has decided first, or the schedule has changed; the transaction is rolled back."""
 
 
 class ScheduleRunner:
     """Decides on due times once a second, in every process that has a backend.
 
-    A due time is decided in one transaction with all that comes of it: the run with its record in `schedule_starts`,
-    or the skip with its audit record and messages. It compares the schedule with the state that the decision is of, so
-    of several processes one takes effect, and one that is killed has decided or not.
+    One transaction writes a decision with its effects: the run with its row in `schedule_starts`, or the skip with its
+    audit record and messages. The transaction fails if the schedule's row has changed since the decision, so that only
+    one process takes effect.
     """
 
     def __init__(self, services: Services, starter: RunStarter) -> None:
@@ -62,7 +62,7 @@ class ScheduleRunner:
         self._last_round_at: int | None = None
 
     def start(self) -> None:
-        """Starts the thread."""
+        """Starts the thread of the rounds."""
         self._ticker.start()
 
     def stop(self) -> None:
@@ -70,7 +70,7 @@ class ScheduleRunner:
         self._ticker.stop()
 
     def round(self) -> None:
-        """Decides on everything that is due; one schedule that cannot be decided holds up no other."""
+        """Decides on all due schedules; the failure of one is logged and does not affect the others."""
         now = self._clock()
         if self._last_round_at is None or now < self._last_round_at:
             self._plan_anew(now)
@@ -85,10 +85,10 @@ class ScheduleRunner:
                 _LOG.exception("Schedule %s could not be decided; it is tried again", schedule_id)
 
     def _plan_anew(self, now: int) -> None:
-        """Brings due times back that a clock which was ahead has put too far into the future."""
+        """Recomputes due times that a clock ahead of time has put too far into the future."""
 
         def work(tx: Tx) -> None:
-            sql.forget_decided(tx, now - sql.KEPT_MS)
+            sql.delete_past_planned(tx, now - sql.KEPT_MS)
             for row in sql.ahead(tx, now):
                 next_at = following(definition_of(row), now)
                 if next_at != row.next_at:
@@ -99,7 +99,7 @@ class ScheduleRunner:
     def _decide(self, schedule_id: str) -> None:
         for _ in range(_MOST_AT_ONCE):
             now = self._clock()
-            # A due time may wait for days, and a write would hold up the starts of people each time.
+            # Checked by a read first: a queued due time may wait for days, and each write delays starts by people.
             if not self._database.snapshot(lambda tx: _is_due(tx, schedule_id, now)):  # noqa: B023 - called at once
                 return
             found = self._database.write(
@@ -113,7 +113,7 @@ class ScheduleRunner:
                 self._start(row, decision, now)
 
     def _write_decision(self, tx: Tx, schedule_id: str, now: int) -> tuple[ScheduleRow, DueStart | None] | None:
-        """Writes a decision that starts nothing, or returns the one that starts a run; None where nothing is due."""
+        """Writes a skip or queues a due time, or returns the decision to start a run; None if nothing is due."""
         row = sql.get(tx, schedule_id)
         if row is None or row.paused:
             return None
@@ -126,18 +126,18 @@ class ScheduleRunner:
             return None
         if decision.due_at is None:
             assert decision.missed is not None
-            schedules_sql.change(tx, _missed(tx, row, decision.missed, now)._replace(next_at=decision.next_at))
+            schedules_sql.change(tx, _skip_missed(tx, row, decision.missed, now)._replace(next_at=decision.next_at))
             return row, None
         if sql.started_run(tx, row, label, decision.due_at) is not None:
-            # The clock was put back behind it.
+            # Started before the clock was put back.
             schedules_sql.change(tx, row._replace(next_at=decision.next_at))
             return row, None
         if in_flight is None and row.waiting_at is None:
             return row, decision
         if decision.missed is not None:
-            _missed(tx, row, decision.missed, now)
+            _skip_missed(tx, row, decision.missed, now)
         if definition_of(row)["overlap"] == "queue" and row.waiting_at is None:
-            queued = decided(row, Outcome.QUEUED, decision.due_at, now, run_id=in_flight)
+            queued = with_outcome(row, Outcome.QUEUED, decision.due_at, now, run_id=in_flight)
             schedules_sql.change(tx, queued._replace(next_at=decision.next_at, waiting_at=decision.due_at))
             return row, None
         reason = SkipReason.IN_FLIGHT if row.waiting_at is None else SkipReason.QUEUE_FULL
@@ -150,17 +150,17 @@ class ScheduleRunner:
 
         def admit(tx: Tx, run_id: str) -> None:
             assert decision.due_at is not None
-            current = _unchanged(tx, row)
+            current = _require_unchanged(tx, row)
             if _blocking_run(tx, row) is not None:
                 raise _SupersededError
             if decision.missed is not None:
-                current = _missed(tx, current, decision.missed, now)
+                current = _skip_missed(tx, current, decision.missed, now)
             sql.add_start(tx, row, label_of(row), run_id, decision.due_at, now)
-            started = decided(current, Outcome.STARTED, decision.due_at, now, run_id=run_id)
+            started = with_outcome(current, Outcome.STARTED, decision.due_at, now, run_id=run_id)
             schedules_sql.change(tx, _after(started, decision))
 
         try:
-            start = _parsed(row, decision.due_at, now)._replace(
+            start = _parsed_start(row, decision.due_at, now)._replace(
                 scheduled=ScheduledStart(label_of(row), decision.due_at, admit)
             )
             deferred = self._starter.start_parsed(start, Principal(None, row.created_by or ACTOR, ""))
@@ -170,16 +170,16 @@ class ScheduleRunner:
             return
         except ApiError as refusal:
             if refusal.reason == errors_pb2.ERROR_REASON_IDEMPOTENCY_CONFLICT:
-                # Another process starts it at this moment.
+                # Another process starts this run at the moment.
                 return
             self._fail(row, decision, refusal, now)
 
     def _fail(self, row: ScheduleRow, decision: DueStart, refusal: ApiError, now: int) -> None:
         def work(tx: Tx) -> None:
             assert decision.due_at is not None
-            current = _unchanged(tx, row)
+            current = _require_unchanged(tx, row)
             if decision.missed is not None:
-                current = _missed(tx, current, decision.missed, now)
+                current = _skip_missed(tx, current, decision.missed, now)
             failed = fail(tx, current, decision.due_at, refusal, now)
             schedules_sql.change(tx, _after(failed, decision))
 
@@ -190,7 +190,7 @@ class ScheduleRunner:
 
 
 def _is_due(tx: Tx, schedule_id: str, now: int) -> bool:
-    """Returns whether a due time has come, or one that waited has nothing to wait for any more."""
+    """Returns whether a due time has come, or a queued due time no longer waits for a run."""
     row = sql.get(tx, schedule_id)
     if row is None or row.paused:
         return False
@@ -200,17 +200,17 @@ def _is_due(tx: Tx, schedule_id: str, now: int) -> bool:
 
 
 def _blocking_run(tx: Tx, row: ScheduleRow) -> str | None:
-    """Returns the run in flight beside which the schedule starts none; None where nothing is in its way."""
+    """Returns the run in flight that keeps the schedule from starting another, or None."""
     if row.name is None or definition_of(row)["overlap"] == "allow":
         return None
     return sql.run_in_flight(tx, row, label_of(row))
 
 
-def _unchanged(tx: Tx, row: ScheduleRow) -> ScheduleRow:
-    """Returns the schedule if it is in the state that a decision is of.
+def _require_unchanged(tx: Tx, row: ScheduleRow) -> ScheduleRow:
+    """Returns the schedule's row if it equals the row that was decided on.
 
     Raises:
-        _SupersededError: it is not.
+        _SupersededError: the row has changed.
     """
     current = sql.get(tx, row.schedule_id)
     if current != row:
@@ -219,20 +219,20 @@ def _unchanged(tx: Tx, row: ScheduleRow) -> ScheduleRow:
 
 
 def _after(row: ScheduleRow, decision: DueStart) -> ScheduleRow:
-    """Returns a schedule that was decided; a planned start keeps nothing of what it started with."""
+    """Returns the row after a decision, without the definition of a planned start, which may hold personal data."""
     row = row._replace(waiting_at=None) if decision.from_queue else row._replace(next_at=decision.next_at)
     return row._replace(definition="{}") if row.name is None else row
 
 
-def _parsed(row: ScheduleRow, due_at: int, now: int) -> ParsedStart:
-    """Returns the start of a due time, which has an idempotency key of its own, whatever its parameters are."""
+def _parsed_start(row: ScheduleRow, due_at: int, now: int) -> ParsedStart:
+    """Returns the parsed start of a due time; its idempotency key depends on schedule and time alone."""
     key = idempotency_key(row, due_at)
     start = parse_start(start_request(row, key), None, now)
     return start._replace(fingerprint=hashlib.sha256(key.encode()).hexdigest())
 
 
 def start_request(row: ScheduleRow, key: str) -> runs_pb2.StartRunRequest:
-    """Returns the request by which a schedule or planned start starts its run."""
+    """Returns the request that starts a run of a schedule or planned start, with idempotency key `key`."""
     definition = definition_of(row)
     return runs_pb2.StartRunRequest(
         workflow_id=row.workflow_id,
@@ -246,11 +246,11 @@ def start_request(row: ScheduleRow, key: str) -> runs_pb2.StartRunRequest:
     )
 
 
-def triggered(tx: Tx, row: ScheduleRow, run_id: str, now: int) -> None:
-    """Writes that a person started a run of the schedule."""
+def record_trigger(tx: Tx, row: ScheduleRow, run_id: str, now: int) -> None:
+    """Records that a person started a run of the schedule."""
     sql.add_start(tx, row, label_of(row), run_id, None, now)
-    schedules_sql.change(tx, decided(row, Outcome.STARTED, None, now, run_id=run_id))
+    schedules_sql.change(tx, with_outcome(row, Outcome.STARTED, None, now, run_id=run_id))
 
 
-def _missed(tx: Tx, row: ScheduleRow, missed: Missed, now: int) -> ScheduleRow:
+def _skip_missed(tx: Tx, row: ScheduleRow, missed: Missed, now: int) -> ScheduleRow:
     return skip(tx, row, SkipReason.MISSED, missed, now)

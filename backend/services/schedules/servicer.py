@@ -10,7 +10,7 @@ from backend.rpc.callers import principal_of
 from backend.services.dependencies import Services
 from backend.services.runs.start.service import RunStarter
 from backend.services.schedules import sql
-from backend.services.schedules.administration import ScheduleAdministration, found_workflow
+from backend.services.schedules.administration import ScheduleAdministration, require_workflow
 from backend.services.schedules.messages import schedule_message
 from backend.storage.database import Tx
 from workflow_api.v1 import runs_pb2, schedules_pb2, schedules_pb2_grpc
@@ -28,12 +28,12 @@ class SchedulesServicer(schedules_pb2_grpc.SchedulesServiceServicer):
     def ListSchedules(
         self, request: schedules_pb2.ListSchedulesRequest, context: grpc.ServicerContext
     ) -> schedules_pb2.ListSchedulesResponse:
-        """Returns schedules by the names of workflow and schedule."""
+        """Returns schedules and planned starts, ordered by the names of workflow and schedule."""
         paging = Paging(self._services.cursors, request, of=request.workflow)
         workflow, name, schedule_id = map(str, paging.after or _FIRST)
 
         def work(tx: Tx) -> schedules_pb2.ListSchedulesResponse:
-            only = found_workflow(tx, request.workflow).workflow_id if request.HasField("workflow") else None
+            only = require_workflow(tx, request.workflow).workflow_id if request.HasField("workflow") else None
             rows = sql.listed(tx, only, (workflow, name, schedule_id), paging.rows_to_read)
             shown, token = paging.cut(rows, lambda row: (row.workflow_name, row.name or "", row.schedule_id))
             return schedules_pb2.ListSchedulesResponse(
@@ -45,14 +45,14 @@ class SchedulesServicer(schedules_pb2_grpc.SchedulesServiceServicer):
     def PauseSchedule(
         self, request: schedules_pb2.PauseScheduleRequest, context: grpc.ServicerContext
     ) -> schedules_pb2.Schedule:
-        """Lets a schedule start nothing."""
+        """Pauses a schedule."""
         actor = principal_of(context).audit_name
         return schedule_message(self._administration.pause(request.workflow, request.name, actor))
 
     def ResumeSchedule(
         self, request: schedules_pb2.ResumeScheduleRequest, context: grpc.ServicerContext
     ) -> schedules_pb2.Schedule:
-        """Lets a schedule start runs again."""
+        """Ends the pause of a schedule."""
         actor = principal_of(context).audit_name
         return schedule_message(self._administration.resume(request.workflow, request.name, actor))
 

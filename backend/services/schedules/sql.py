@@ -1,4 +1,4 @@
-"""SQL of schedules: what is due, the runs that were started, and lists."""
+"""SQL of schedules and planned starts: due ones, started runs, lists, and removal."""
 
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ from backend.storage.tables.schedules import ScheduleRow, schedule_starts, sched
 from backend.storage.tables.workflows import workflows
 
 KEPT_MS: Final = 30 * DAY_MS
-"""For how long a planned start that was decided stays in the list."""
+"""Milliseconds for which a past planned start stays in the list."""
 
 
 class ListedScheduleRow(NamedTuple):
@@ -37,7 +37,7 @@ class ListedScheduleRow(NamedTuple):
 
     @property
     def row(self) -> ScheduleRow:
-        """The schedule alone."""
+        """The row of the schedule, without the workflow's name."""
         return ScheduleRow(*self[:-1])
 
 
@@ -79,7 +79,7 @@ _WAS_STARTED = ScalarQuery[str](
         schedule_starts.c.due_at == bindparam("of_due_at"),
     )
 )
-# From the runs in flight that no key started, of which there are few.
+# Begins with runs in flight without an API key, of which there are few.
 _IN_FLIGHT = ScalarQuery[str](
     select(runs.c.run_id)
     .select_from(runs)
@@ -122,12 +122,12 @@ def named(tx: Tx, workflow_id: str, name: str) -> ScheduleRow | None:
 
 
 def due(tx: Tx, now: int) -> list[str]:
-    """Returns the ids of what is due, and of what waits for the end of a run, without repetition."""
+    """Returns the distinct ids of due schedules, and of schedules with a queued due time."""
     return list(dict.fromkeys([*tx.scalars(_WAITING), *tx.scalars(_DUE, now=now)]))
 
 
 def ahead(tx: Tx, now: int) -> list[ScheduleRow]:
-    """Returns the schedules that are due later."""
+    """Returns the schedules whose next due time is later than now."""
     return tx.all(_AHEAD, now=now)
 
 
@@ -137,17 +137,17 @@ def remove(tx: Tx, schedule_id: str) -> None:
 
 
 def count_planned(tx: Tx, workflow_id: str) -> int:
-    """Returns how many planned starts a workflow has, those that are kept for the list included."""
+    """Returns the number of planned starts of a workflow, including past ones that are still listed."""
     return tx.scalar_one(_COUNT_PLANNED, of_workflow_id=workflow_id)
 
 
-def forget_decided(tx: Tx, before: int) -> None:
-    """Removes planned starts that were decided before a time."""
+def delete_past_planned(tx: Tx, before: int) -> None:
+    """Deletes planned starts that were decided before a time."""
     tx.enqueue(_FORGET_DECIDED, before=before)
 
 
 def add_start(tx: Tx, row: ScheduleRow, schedule: str, run_id: str, due_at: int | None, now: int) -> None:
-    """Writes that a schedule started a run; a second one of a due time is refused by the database."""
+    """Records that a schedule started a run; a unique index refuses a second run of a due time."""
     tx.enqueue(_ADD_START, run_id=run_id, workflow_id=row.workflow_id, schedule=schedule, due_at=due_at, started_at=now)
 
 
@@ -162,7 +162,7 @@ def run_in_flight(tx: Tx, row: ScheduleRow, schedule: str) -> str | None:
 
 
 def listed(tx: Tx, workflow_id: str | None, after: tuple[str, str, str], limit: int) -> list[ListedScheduleRow]:
-    """Returns schedules by the names of workflow and schedule, planned starts first, that come after a place."""
+    """Returns a page of schedules after a position, by names of workflow and schedule, planned starts first."""
     given = {"after_workflow": after[0], "after_name": after[1], "after_id": after[2], "limit": limit}
     if workflow_id is None:
         return tx.all(_LIST, **given)

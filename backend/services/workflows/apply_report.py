@@ -24,7 +24,7 @@ Definition = JsonObject
 class Report(NamedTuple):
     """Outcome of one manifest or workflow; see the fields of `AppliedResource`.
 
-    `before` and `after` are its definitions, where both exist, are wanted and may differ.
+    `before` and `after` are the old and new definition, if a comparison was requested and they may differ.
     """
 
     applied: ApplyResult
@@ -35,7 +35,7 @@ class Report(NamedTuple):
 
 
 def reports(tx: Tx, applied: Iterable[ApplyResult], capabilities: Capabilities, *, definitions: bool) -> list[Report]:
-    """Returns a report of each outcome, in the transaction that made it; `definitions` adds `before` and `after`."""
+    """Returns a report for each outcome, in its transaction; `definitions` adds `before` and `after`."""
     return [
         _of_workflow(tx, one, capabilities, definitions=definitions)
         if one.kind == "Workflow"
@@ -45,9 +45,9 @@ def reports(tx: Tx, applied: Iterable[ApplyResult], capabilities: Capabilities, 
 
 
 def restored_reports(tx: Tx, one: ApplyResult, capabilities: Capabilities, *, restored: int) -> list[Report]:
-    """Returns reports of a workflow whose version `restored` is active again, also before its new version is written.
+    """Returns reports of restoring version `restored` of a workflow, also before the new version is written.
 
-    The first is about the workflow, the others about the agents and environments that it uses at other versions.
+    The first report is about the workflow, further ones about agents and environments whose pinned version changes.
     """
     return [
         _of_workflow(tx, one, capabilities, definitions=True, restored=restored),

@@ -1,7 +1,7 @@
-"""Applies manifests: locks packages, checks expected versions, and writes new versions or only shows the difference.
+"""Applies manifests: locks packages, checks expected versions, and writes new versions, or compares in a dry run.
 
-Packages of environments are locked, so that every version has the same bytes everywhere. A former version is restored
-as a new active one, with all that it was pinned to.
+Packages of environments are locked, so that a version has identical packages on all machines. Also restores a former
+version as a new active one, with its pinned agents and environments.
 """
 
 import difflib
@@ -31,7 +31,7 @@ from backend.storage.database import Database, Tx
 from workflow_api.v1 import definitions_pb2, workflows_pb2
 
 LOCKED = ("interpreter", "lock", "versions")
-"""Fields of `python` that locking adds: what it was locked for, the lock's digest, and its packages."""
+"""Fields of `python` that locking adds: tag of the interpreter, digest of the lock, and locked packages."""
 
 Place = tuple[str | int, ...]
 
@@ -44,10 +44,9 @@ def lock_packages(
     *,
     upgrade: bool = False,
 ) -> list[Manifest]:
-    """Returns the manifests with a lock in each environment that has packages; `files` are those that they come from.
+    """Returns the manifests with a lock in each environment that has packages; `files` are their source files.
 
-    An environment whose packages are the same as before keeps its lock: newer releases change nothing by themselves.
-    With `upgrade` it gets those.
+    An environment with unchanged requirements keeps its lock, unless `upgrade` asks for newer releases.
 
     Raises:
         ApiError: `invalid_request`, if the packages of an environment cannot be read or resolved.
@@ -67,7 +66,7 @@ def lock_packages(
             continue
         python = {"packages": packages, "preload": definition["python"]["preload"]}
         try:
-            locked.append(_locked(database, store, manifest, {**definition, "python": python}, upgrade=upgrade))
+            locked.append(_lock(database, store, manifest, {**definition, "python": python}, upgrade=upgrade))
         except PackagesError as error:
             place = _named_in(str(error), definition["python"]["packages"])
             problems.append(_problem(manifest, source.text, place, f"cannot be resolved: {error}"))
@@ -76,7 +75,7 @@ def lock_packages(
     return locked
 
 
-def _locked(
+def _lock(
     database: Database, store: PackageStore, manifest: Manifest, definition: JsonObject, *, upgrade: bool
 ) -> Manifest:
     python = definition["python"]
@@ -92,7 +91,7 @@ def _locked(
 
 
 def _named_in(reason: str, packages: Sequence[str]) -> Place:
-    """Returns the place of the one requirement that a reason quotes, else the place of all requirements."""
+    """Returns the place of the requirement that a reason quotes, else the place of all requirements."""
     quoted = [
         index
         for index, requirement in enumerate(packages)
@@ -119,10 +118,10 @@ def manifest_difference(kind: str, before: JsonMapping, after: JsonMapping, name
 
 
 def difference(before: JsonMapping, after: JsonMapping, names: tuple[str, str]) -> str:
-    """Returns the unified difference of two definitions as YAML, "" if they are equal; `names` stand at its head."""
+    """Returns the unified diff of two definitions as YAML, "" if they are equal; `names` are its header."""
     old, new = (yaml_text(definition).splitlines(keepends=True) for definition in (before, after))
     if len(old) + len(new) > _MOST_LINES:
-        # The time of a comparison may rise with the square of the lines.
+        # A comparison may take quadratic time.
         return (
             "" if old == new else f"--- {names[0]}\n+++ {names[1]}\n(over {_MOST_LINES:,} lines, which are not shown)\n"
         )
@@ -137,17 +136,17 @@ def _manifest(kind: str, definition: JsonMapping) -> JsonObject:
 
 
 Expected = Mapping[tuple[str, str], int]
-"""The version that each document replaces, by kind and name; 0 for one that is new."""
+"""The version that each document replaces, by kind and name; 0 for a new definition."""
 
 
-def with_kept_folders(database: Database, files: Sequence[ManifestText], expected: Expected) -> list[ManifestText]:
-    """Attaches the stored source of each expected agent to files that come without attachments of their own."""
-    kept = Attachments(database.snapshot(lambda tx: dict(_kept_folders(tx, expected))))
+def attach_stored_folders(database: Database, files: Sequence[ManifestText], expected: Expected) -> list[ManifestText]:
+    """Attaches the stored code folders of expected agents to files without attachments."""
+    kept = Attachments(database.snapshot(lambda tx: dict(_stored_folders(tx, expected))))
     return [file if file.attachments.files else file._replace(attachments=kept) for file in files]
 
 
-def refuse_others(manifests: Sequence[Manifest], expected: Expected) -> None:
-    """Refuses documents that are not expected, and expected ones that are not there."""
+def require_expected(manifests: Sequence[Manifest], expected: Expected) -> None:
+    """Refuses unexpected documents, and missing expected ones."""
     present = {(manifest.kind, manifest.name) for manifest in manifests}
     wanted = ", ".join(f"{kind} {name!r}" for kind, name in expected)
     problems = [
@@ -160,8 +159,8 @@ def refuse_others(manifests: Sequence[Manifest], expected: Expected) -> None:
         raise refused(problems)
 
 
-def refuse_newer(tx: Tx, manifests: Sequence[Manifest], expected: Expected) -> None:
-    """Refuses documents of which there is another version than expected."""
+def require_versions(tx: Tx, manifests: Sequence[Manifest], expected: Expected) -> None:
+    """Refuses documents whose newest stored version is not the expected one."""
     problems = []
     for manifest in manifests:
         version = expected.get((manifest.kind, manifest.name))
@@ -177,8 +176,8 @@ def refuse_newer(tx: Tx, manifests: Sequence[Manifest], expected: Expected) -> N
         raise refused(problems)
 
 
-def _kept_folders(tx: Tx, expected: Expected) -> Iterator[tuple[str, bytes]]:
-    """Yields the stored files of the agents among these, by their paths from the folder of a manifest."""
+def _stored_folders(tx: Tx, expected: Expected) -> Iterator[tuple[str, bytes]]:
+    """Yields the stored files of the expected agents, by path from the folder of the manifest."""
     for kind, name in expected:
         row = resources_sql.resource(tx, "agent", name) if kind == "Agent" else None
         definition = {} if row is None else json.loads(row.definition)
@@ -198,11 +197,11 @@ class _RolledBackError(Exception):
 def apply_files(
     services: Services, packages: PackageStore, request: workflows_pb2.ApplyManifestsRequest, actor: str
 ) -> workflows_pb2.ApplyManifestsResponse:
-    """Applies all files, or nothing; a dry run applies them in a transaction that is taken back.
+    """Applies all files, or none; a dry run applies them in a transaction that is rolled back.
 
     Raises:
         ApiError: see `load_manifests`, `lock_packages` and `apply_manifests`; `invalid_request`, if the files do not
-            hold what is expected, or something newer exists.
+            hold the expected documents, or a newer version exists.
     """
     files = [
         ManifestText(file.name, file.content, Attachments({each.path: each.content for each in file.attached_files}))
@@ -210,27 +209,27 @@ def apply_files(
     ]
     expected = {(one.kind, one.name): one.version for one in request.expected}
     if expected:
-        files = with_kept_folders(services.database, files, expected)
+        files = attach_stored_folders(services.database, files, expected)
     manifests = load_manifests(files, services.schemas.manifest_checks())
     if expected:
-        refuse_others(manifests, expected)
+        require_expected(manifests, expected)
     manifests = lock_packages(services.database, packages, manifests, files, upgrade=request.upgrade_packages)
     now = services.clock()
     capabilities = services.capabilities
 
     def work(tx: Tx) -> list[Report]:
-        refuse_newer(tx, manifests, expected)
+        require_versions(tx, manifests, expected)
         applied = apply_manifests(tx, manifests, now=now, actor=actor)
         return reports(tx, applied, capabilities, definitions=request.dry_run)
 
-    done = in_trial(services.database, work, dry_run=request.dry_run)
+    done = write_or_try(services.database, work, dry_run=request.dry_run)
     if not request.dry_run:
         packages.wake()
     return workflows_pb2.ApplyManifestsResponse(items=[applied_message(one, dry_run=request.dry_run) for one in done])
 
 
-def in_trial(database: Database, work: Callable[[Tx], T], *, dry_run: bool) -> T:
-    """Returns the result of changes, which are taken back in a dry run."""
+def write_or_try(database: Database, work: Callable[[Tx], T], *, dry_run: bool) -> T:
+    """Writes changes, rolled back in a dry run, and returns their result."""
     tried: list[T] = []
 
     def trial(tx: Tx) -> T:
@@ -246,7 +245,7 @@ def in_trial(database: Database, work: Callable[[Tx], T], *, dry_run: bool) -> T
 
 
 def applied_message(report: Report, *, dry_run: bool) -> workflows_pb2.AppliedResource:
-    """Returns the outcome of a manifest as a message, without new ids for a dry run, which keeps none."""
+    """Returns the outcome of a manifest as a message; a dry run leaves out new ids, which it does not store."""
     one = report.applied
     changes = manifest_changes = ""
     if report.before is not None and report.after is not None:

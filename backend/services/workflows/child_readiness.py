@@ -1,4 +1,4 @@
-"""Readiness of the workflows that steps name: why a version cannot run because of one of them."""
+"""Readiness of child workflows: why a version cannot run because of a workflow that its steps name."""
 
 import json
 from collections.abc import Iterator
@@ -14,20 +14,20 @@ from backend.storage.database import Tx
 from backend.storage.tables.workflows import WorkflowRow
 
 Versions: TypeAlias = tuple[tuple[str, int], ...]
-"""Workflows and the numbers of their versions, each started by the one before."""
+"""Workflow versions, as id and number, each started by the one before it."""
 
 
 class ChildReadiness:
-    """Reasons of one version, in one transaction. Workflows that start one another in a circle are not ready."""
+    """Computes the reasons of one version, in one transaction. Workflows that start each other are not ready."""
 
     def __init__(self, tx: Tx, capabilities: Capabilities) -> None:
         self._tx = tx
         self._capabilities = capabilities
-        # By workflow, version, and how many are above: what is nested too deep depends on that.
+        # By workflow, version and depth, because nesting that is too deep depends on the depth.
         self._known: dict[tuple[str, int, int], list[str]] = {}
 
     def reasons(self, workflow_id: str, version: int, definition: Definition) -> list[str]:
-        """Returns why a version cannot run because of workflows that its steps name, each worded for a person."""
+        """Returns the reasons, for a person, why child workflows keep a version from running."""
         return list(self._reasons(definition, ((workflow_id, version),)))
 
     def _reasons(self, definition: Definition, above: Versions) -> Iterator[str]:

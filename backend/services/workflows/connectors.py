@@ -1,4 +1,4 @@
-"""Connectors for people: recorded connection tests, and the objects that an s3_prefix parameter may name."""
+"""Connectors: records connection tests, and lists the objects that an `s3_prefix` parameter may name."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -69,18 +69,18 @@ MOST: Final = 200
 _LONGEST_MESSAGE: Final = 1_000
 
 
-def connector_of(terms: ResolvedWorkflow | None, parameter: str) -> JsonMapping:
+def connector_of(workflow: ResolvedWorkflow | None, parameter: str) -> JsonMapping:
     """Returns the connector of an `s3_prefix` parameter.
 
     Raises:
         ApiError: `workflow_not_found` or `version_not_found`; `not_found` where the connector does not exist;
             `invalid_request` where there is no such parameter.
     """
-    if terms is None:
+    if workflow is None:
         raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
-    if terms.version is None:
+    if workflow.version is None:
         raise ApiError(errors_pb2.ERROR_REASON_VERSION_NOT_FOUND)
-    declared = next((one for one in terms.inputs if one.parameter == parameter), None)
+    declared = next((one for one in workflow.inputs if one.parameter == parameter), None)
     if declared is None:
         raise invalid("parameter", "must be a parameter of type s3_prefix")
     if declared.connector is None:
@@ -90,15 +90,15 @@ def connector_of(terms: ResolvedWorkflow | None, parameter: str) -> JsonMapping:
 
 
 def browse(connector: JsonMapping, uri: str, secrets: Secrets) -> workflows_pb2.BrowseInputsResponse:
-    """Returns folders and objects at a place, or of what the connector allows; a failure is part of the answer."""
+    """Lists folders and objects at `uri`, or the allowed prefixes without one; a failure becomes `problem`."""
     bucket = connector["bucket"]
     try:
         if not uri and connector["prefixes"]:
-            return _allowed(connector, secrets)
+            return _list_allowed(connector, secrets)
         prefix = parse_s3_prefix(uri)[1] if uri else ""
         if not may_read(connector, parse_s3_prefix(uri)[0] if uri else bucket, prefix):
             raise ValueError("it lies outside of what the connector may read")
-        found = _page(s3_client(connector, secrets), bucket, prefix)
+        found = _list(s3_client(connector, secrets), bucket, prefix)
     except failures() as error:
         return workflows_pb2.BrowseInputsResponse(
             problem=f"{uri or f's3://{bucket}/'} could not be listed: {explain(error, connector)}"[:_LONGEST_MESSAGE]
@@ -106,27 +106,27 @@ def browse(connector: JsonMapping, uri: str, secrets: Secrets) -> workflows_pb2.
     if prefix:
         above = prefix[:-1].rpartition("/")[0]
         above = f"{above}/" if above else ""
-        # Without prefixes of the connector the whole bucket is the list of what it allows.
+        # A connector without prefixes allows the whole bucket.
         found.parent = f"s3://{bucket}/{above}" if above and may_read(connector, bucket, above) else ""
     return found
 
 
-def _allowed(connector: JsonMapping, secrets: Secrets) -> workflows_pb2.BrowseInputsResponse:
-    """Returns the folders that the connector's prefixes name, or begin to name."""
+def _list_allowed(connector: JsonMapping, secrets: Secrets) -> workflows_pb2.BrowseInputsResponse:
+    """Returns the folders that the connector's prefixes name, or that begin with a prefix."""
     answer = workflows_pb2.BrowseInputsResponse()
     client = s3_client(connector, secrets)
     for prefix in connector["prefixes"]:
         if prefix.endswith("/"):
             answer.folders.append(_folder(connector["bucket"], prefix, prefix))
         else:
-            begun = _page(client, connector["bucket"], prefix, cut=prefix.rpartition("/")[0])
+            begun = _list(client, connector["bucket"], prefix, cut=prefix.rpartition("/")[0])
             answer.folders.extend(begun.folders)
             answer.more |= begun.more
     return answer
 
 
-def _page(client: "S3Client", bucket: str, prefix: str, cut: str | None = None) -> workflows_pb2.BrowseInputsResponse:
-    """Lists what begins with a prefix; names are without `cut`, by default the prefix."""
+def _list(client: "S3Client", bucket: str, prefix: str, cut: str | None = None) -> workflows_pb2.BrowseInputsResponse:
+    """Lists objects and folders below a prefix; names are shown without `cut`, by default the prefix."""
     skipped = len(prefix if cut is None else cut)
     page = list_page(client, bucket, prefix, Delimiter="/", MaxKeys=MOST)
     folders = [_folder(bucket, each["Prefix"], each["Prefix"][skipped:]) for each in page.get("CommonPrefixes", ())]

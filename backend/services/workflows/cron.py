@@ -1,7 +1,7 @@
-"""Cron expressions in a time zone: what is wrong with one, and the times at which it is due (as Debian's cron).
+"""Cron expressions in a time zone: validation, and due times in milliseconds since the epoch (as Debian's cron).
 
-A fixed time of day that does not exist, when clocks go forward, is due at the first moment after it; one that exists
-twice, when they go back, is due at the first. A minute or hour that begins with `*` repeats, and is due each time.
+A fixed time of day that clocks skip is due at the first moment after it; a time that occurs twice is due the first
+time. A minute or hour that begins with `*` is due each time.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ _FIELDS: Final = (
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SOME_DAY: Final = datetime(2026, 1, 1, tzinfo=UTC)
-# CronSim meets some texts with one of these.
+# Exceptions that CronSim raises for invalid text.
 _REFUSALS: Final = (CronSimError, AssertionError, TypeError, ValueError)
 _WINDOWS_MS: Final = (3_600_000, 86_400_000, 32 * 86_400_000, 367 * 86_400_000)
 
@@ -50,7 +50,7 @@ def cron_expression(value: object) -> str:
     """Returns the five fields of an expression, separated by single blanks.
 
     Raises:
-        ValueError: it is none; the text names every field that is wrong and what is allowed there.
+        ValueError: it is invalid; the text names every wrong field and its allowed values.
     """
     if not isinstance(value, str):
         raise ValueError("must be text; put it in quotes")  # noqa: TRY004 - a value that is not allowed, like the others
@@ -92,7 +92,7 @@ def time_zone(value: object) -> str:
     """Returns the name of a time zone of the IANA database.
 
     Raises:
-        ValueError: there is none of that name; the text says what is allowed.
+        ValueError: the name is unknown; the text says which are allowed.
     """
     if isinstance(value, str) and value in _zones():
         return value
@@ -110,28 +110,28 @@ def _zone(name: str) -> tzinfo:
 
 
 def due_times(cron: str, zone: str, after: int) -> Iterator[int]:
-    """Yields the times at which an expression is due after a time, rising; all in milliseconds since the epoch."""
+    """Yields the due times of an expression after a time, in ascending order."""
     last = after
     begin = (_EPOCH + timedelta(milliseconds=after)).astimezone(_zone(zone))
     for due in CronSim(cron, begin):
         at = (due.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
-        # From within an hour that exists twice, the search begins at the first.
+        # From within an hour that occurs twice, CronSim begins at the first occurrence.
         if at > last:
             yield at
             last = at
 
 
 def next_due(cron: str, zone: str, after: int) -> int | None:
-    """Returns the first time after another at which an expression is due; None where it never is again."""
+    """Returns the first due time after a time; None if there is none."""
     return next(due_times(cron, zone, after), None)
 
 
 def due_until(cron: str, zone: str, first: int, until: int, most: int) -> tuple[int, int]:
-    """Returns how many due times there are from one of them to a time, counted to `most`, and the last of them."""
+    """Returns the number of due times from `first` to `until`, counted up to `most`, and the last of them."""
     found = [first, *islice(_until(cron, zone, first, until), most - 1)]
     if len(found) < most:
         return len(found), found[-1]
-    # Searched from the end, as there may be very many between.
+    # The last one is searched from the end, because there may be very many.
     for window in _WINDOWS_MS:
         newest = first
         for at in _until(cron, zone, max(first, until - window), until):

@@ -1,4 +1,4 @@
-"""A workflow, or what workflows use, as a definition with versions; the code of agents is stored as archives."""
+"""Finds workflows and resources as definitions, reads their versions, and packs the code of agents as zip archives."""
 
 import io
 import json
@@ -18,7 +18,7 @@ WORKFLOW = "Workflow"
 
 
 class Definition(NamedTuple):
-    """A definition by its kind in manifests, its newest version, and whether it was deleted."""
+    """A workflow or resource: its kind in manifests, id, name, newest version, and whether it was deleted."""
 
     kind: str
     id: str
@@ -28,7 +28,7 @@ class Definition(NamedTuple):
 
 
 def find(tx: Tx, kind: str, id_or_name: str, *, deleted: bool = False) -> Definition:
-    """Returns the definition that a person names by id or name; with `deleted` a deleted one, too, by its id.
+    """Returns a definition by id or name; with `deleted` also a deleted one, by id.
 
     Raises:
         ApiError: `invalid_request` for an unknown kind; `not_found`, with the names that come close.
@@ -55,7 +55,7 @@ def find(tx: Tx, kind: str, id_or_name: str, *, deleted: bool = False) -> Defini
 
 
 def newest_version(tx: Tx, kind: str, name: str) -> int:
-    """Returns the newest version of a name; 0 where nothing has it."""
+    """Returns the newest version of a definition by name; 0 if there is none."""
     if kind == WORKFLOW:
         workflow = sql.get_by_name(tx, name)
         return 0 if workflow is None else workflow.newest_version
@@ -77,8 +77,8 @@ def text_of(tx: Tx, definition: Definition, version: int) -> str:
     return text
 
 
-def described(tx: Tx, definition: Definition, version: int) -> JsonObject:
-    """Returns a version with, of a workflow, the versions of what it uses; raises as `text_of`."""
+def with_uses(tx: Tx, definition: Definition, version: int) -> JsonObject:
+    """Returns a version; a workflow's with the versions of its agents and environments; raises as `text_of`."""
     value: JsonObject = json.loads(text_of(tx, definition, version))
     if definition.kind != WORKFLOW:
         return value
@@ -93,7 +93,7 @@ _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def archive_of(files: Mapping[str, bytes]) -> bytes:
-    """Returns files by path as a zip."""
+    """Returns files, by path, as a zip archive."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:
         for path, content in sorted(files.items()):

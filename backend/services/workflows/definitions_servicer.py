@@ -1,4 +1,4 @@
-"""DefinitionsService over gRPC: versions of definitions, their uses, restoring and deletion."""
+"""DefinitionsService over gRPC: lists, compares and restores versions, finds uses, and deletes definitions."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -28,9 +28,9 @@ T = TypeVar("T")
 
 
 def best_matches(things: Iterable[T], text: str, most: int, words: Callable[[T], tuple[str, str]]) -> list[T]:
-    """Returns things whose name or id has a text, in any case: first those whose name begins with it, then by name.
+    """Returns things whose name or id contains a text, ignoring case: first names that begin with it, then by name.
 
-    `words` are the name and the id of a thing.
+    `words` returns the name and the id of a thing.
     """
     asked = text.casefold()
     found = []
@@ -42,14 +42,14 @@ def best_matches(things: Iterable[T], text: str, most: int, words: Callable[[T],
 
 
 LONGEST_DEFINITION: Final = 262_144
-"""Characters of the longest definition that is written as a manifest, which takes a second or less."""
+"""Most characters of a definition that is converted to a manifest, which then takes a second or less."""
 
 _MOST_RECORDS: Final = 1_000
 _BEYOND: Final = 2**31
 
 
 class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
-    """Shows the versions of definitions as manifests, goes back to one, finds definitions, and deletes them."""
+    """Shows versions of definitions as manifests, restores them, finds definitions, and deletes them."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -57,7 +57,7 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
     def ListDefinitionVersions(
         self, request: definitions_pb2.ListDefinitionVersionsRequest, context: grpc.ServicerContext
     ) -> definitions_pb2.ListDefinitionVersionsResponse:
-        """Versions with who saved them, newest first."""
+        """Returns the versions of a definition with their authors, newest first."""
 
         def work(tx: Tx) -> definitions_pb2.ListDefinitionVersionsResponse:
             found = definitions.find(tx, request.kind, request.definition, deleted=True)
@@ -75,8 +75,8 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
     def GetManifest(
         self, request: definitions_pb2.GetManifestRequest, context: grpc.ServicerContext
     ) -> definitions_pb2.Manifest:
-        """A version as YAML, which is written outside of the transaction."""
-        # Manifests are read rarely: a start of the service does without what writes them.
+        """Returns a version as YAML, converted outside of the transaction."""
+        # Imported on use, to keep the start of the process fast: manifests are read rarely.
         from backend.services.workflows.manifests.writer import manifest_text
 
         def work(tx: Tx) -> tuple[definitions.Definition, int, str]:
@@ -97,15 +97,15 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
     def CompareVersions(
         self, request: definitions_pb2.CompareVersionsRequest, context: grpc.ServicerContext
     ) -> definitions_pb2.CompareVersionsResponse:
-        """The difference of two versions, which is made outside of the transaction."""
+        """Returns the diff of two versions, made outside of the transaction."""
         from backend.services.workflows.applying import manifest_difference
 
         def work(tx: Tx) -> tuple[definitions.Definition, dict[str, object], dict[str, object]]:
             found = definitions.find(tx, request.kind, request.definition, deleted=True)
             return (
                 found,
-                definitions.described(tx, found, request.before),
-                definitions.described(tx, found, request.after),
+                definitions.with_uses(tx, found, request.before),
+                definitions.with_uses(tx, found, request.after),
             )
 
         found, before, after = self._services.database.snapshot(work)
@@ -121,7 +121,7 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
     def ListDefinitionUses(
         self, request: definitions_pb2.ListDefinitionUsesRequest, context: grpc.ServicerContext
     ) -> definitions_pb2.ListDefinitionUsesResponse:
-        """Workflows by name."""
+        """Returns the workflows that use a definition, by name."""
 
         def work(tx: Tx) -> definitions_pb2.ListDefinitionUsesResponse:
             found = definitions.find(tx, request.kind, request.definition, deleted=True)
@@ -139,7 +139,7 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
     def DeleteDefinition(
         self, request: definitions_pb2.DeleteDefinitionRequest, context: grpc.ServicerContext
     ) -> definitions_pb2.DeleteDefinitionResponse:
-        """Deletes a definition that nothing uses, in a transaction that runs beside no other change."""
+        """Deletes an unused definition, in a transaction that excludes all other changes."""
         now, actor = self._services.clock(), principal_of(context).audit_name
         found = delete_definition(self._services.database, request.kind, request.definition, now=now, actor=actor)
         return definitions_pb2.DeleteDefinitionResponse(kind=found.kind, id=found.id, name=found.name)
@@ -147,8 +147,8 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
     def RestoreWorkflowVersion(
         self, request: definitions_pb2.RestoreWorkflowVersionRequest, context: grpc.ServicerContext
     ) -> definitions_pb2.RestoreWorkflowVersionResponse:
-        """A new active version with all that a former one was pinned to."""
-        # What writes differences is imported with the manifests, which are read rarely.
+        """Restores a former version, with its pinned agents and environments, as a new active version."""
+        # Imported on use, as in `GetManifest`.
         from backend.services.workflows.applying import restore_version
 
         return restore_version(self._services, request, principal_of(context).audit_name)
@@ -156,14 +156,14 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
     def GetAgentCode(
         self, request: definitions_pb2.GetAgentCodeRequest, context: grpc.ServicerContext
     ) -> definitions_pb2.AgentCode:
-        """The code of a version of an agent."""
+        """Returns the code of a version of an agent."""
         version = request.version if request.HasField("version") else None
         return self._services.database.snapshot(lambda tx: agent_code(tx, request.agent, version))
 
     def FindWorkflows(
         self, request: definitions_pb2.FindWorkflowsRequest, context: grpc.ServicerContext
     ) -> definitions_pb2.FindWorkflowsResponse:
-        """Workflows by a part of name or id, within those that the caller may see."""
+        """Returns workflows by a part of name or id, if the caller may see them."""
         seen = principal_of(context).workflow_ids
         rows = [
             row for row in self._services.database.read(sql.all_workflows) if seen is None or row.workflow_id in seen
@@ -179,7 +179,7 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
     def FindResources(
         self, request: definitions_pb2.FindResourcesRequest, context: grpc.ServicerContext
     ) -> definitions_pb2.FindResourcesResponse:
-        """Resources by a part of name or id."""
+        """Returns resources by a part of name or id."""
         rows = self._services.database.read(resources_sql.names)
         items = [
             definitions_pb2.FoundResource(kind=kind, resource_id=row.resource_id, name=row.name, version=row.version)
@@ -196,7 +196,7 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
 
 
 def _records(tx: Tx, definition_id: str, versions: Sequence[VersionRow]) -> dict[int, AuditRow]:
-    """Returns the audit records of versions, which were written in the transactions that saved them."""
+    """Returns the audit records of versions, by number; each was written in the transaction that saved the version."""
     if not versions:
         return {}
     times = [row.created_at for row in versions]

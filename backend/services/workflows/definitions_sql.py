@@ -1,6 +1,6 @@
-"""SQL of definitions: their versions, the workflows that use what they name, and folders with the code of agents.
+"""SQL of definitions: their versions, the workflows that use them, and the code folders of agents.
 
-A folder is stored once, by its digest.
+A code folder is stored once, by its digest.
 """
 
 from typing import Final, NamedTuple
@@ -34,14 +34,14 @@ from backend.storage.tables.workflows import (
 
 
 class VersionRow(NamedTuple):
-    """A version, and when it was saved."""
+    """A version with the time of its save."""
 
     version: int
     created_at: int
 
 
 class UseRow(NamedTuple):
-    """A workflow whose newest version uses a resource, and in which version; None of what is not pinned."""
+    """A workflow whose newest version uses a resource, with the pinned version; None for kinds that are not pinned."""
 
     workflow_id: str
     name: str
@@ -86,7 +86,7 @@ _USES = Query(
     .order_by(workflows.c.name)
     .limit(bindparam("limit")),
 )
-# Other versions share the definition of the one that `definition_version` names.
+# A version may share the definition of the version that `definition_version` names.
 _SHARED: Final = workflow_versions.alias("shared")
 _MENTIONING = Query(
     UseRow,
@@ -116,23 +116,23 @@ _MENTIONING = Query(
 
 
 def versions(tx: Tx, kind: str, definition_id: str, *, before: int, limit: int) -> list[VersionRow]:
-    """Returns versions below a number, newest first, of a workflow or of a resource."""
+    """Returns versions, below a number, of a workflow or resource, newest first."""
     query = _OF_WORKFLOW if kind == "Workflow" else _OF_RESOURCE
     return tx.all(query, of=definition_id, before=before, limit=limit)
 
 
 def uses(tx: Tx, resource_id: str, *, after: str, limit: int) -> list[UseRow]:
-    """Returns workflows that use a resource, by name, that come after a name."""
+    """Returns a page of workflows that use a resource, by name, after the name `after`."""
     return tx.all(_USES, of=resource_id, after=after, limit=limit)
 
 
 def mentioning(tx: Tx, text: str, *, after: str) -> list[UseRow]:
-    """Returns workflows whose newest definition has a text anywhere, by name, that come after a name."""
+    """Returns workflows, by name after `after`, whose newest definition contains a text anywhere."""
     return tx.all(_MENTIONING, pattern=containing(text), after=after)
 
 
 class SourceRow(NamedTuple):
-    """A stored folder, by its digest, and when it was last applied."""
+    """Digest of a stored code folder, and the time of its last apply."""
 
     digest: str
     applied_at: int
@@ -173,31 +173,31 @@ _NEEDED = ScalarQuery[int](
 
 
 def archive(tx: Tx, digest: str) -> bytes | None:
-    """Returns the stored folder as a zip, or None."""
+    """Returns a stored code folder as a zip archive, or None."""
     return tx.scalar(_ARCHIVE, digest=digest)
 
 
-def is_stored(tx: Tx, digest: str, now: int) -> bool:
-    """Returns whether a folder is stored, and notes that it was applied."""
+def touch_stored(tx: Tx, digest: str, now: int) -> bool:
+    """Sets the time of the last apply of a stored code folder; returns False if it is not stored."""
     return bool(tx.run(_TOUCH, of_digest=digest, new_applied_at=now))
 
 
 def store(tx: Tx, digest: str, content: bytes, now: int) -> None:
-    """Writes a folder that is not stored."""
+    """Stores a code folder that is not stored yet."""
     tx.enqueue(_ADD, digest=digest, archive=content, applied_at=now)
 
 
 def delete_unneeded(tx: Tx, before: int, limit: int) -> int:
-    """Deletes folders last applied before a time that no version needs; looks at `limit`, and returns how many.
+    """Deletes unneeded code folders last applied before a time; examines `limit`, and returns how many were deleted.
 
-    Needed are the newest version of every agent, and those that versions of workflows use. A folder that is needed
-    counts as applied at `before`, so that the next call looks at others.
+    The newest version of every agent, and versions that workflow versions use, need their folders. A needed folder gets
+    `before` as its apply time, so that the next call examines others.
     """
     deleted = 0
     for row in tx.all(_APPLIED_BEFORE, before=before, limit=limit):
         if tx.exists(_NEEDED, digest=row.digest):
             tx.enqueue(_TOUCH, of_digest=row.digest, new_applied_at=before)
         else:
-            # One that was applied since this looked stays: applying it again would not store it anew.
+            # A folder that was applied meanwhile stays, because its apply did not store it again.
             deleted += tx.run(_REMOVE, of_digest=row.digest, seen_applied_at=row.applied_at)
     return deleted

@@ -1,4 +1,4 @@
-"""Deletion of definitions that nothing uses; versions that runs name stay readable until retention removes them."""
+"""Deletes unused definitions, or refuses with their users; versions named by runs stay readable until retention."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,11 +25,11 @@ Version: TypeAlias = tuple[str, int]
 """A workflow's id and the number of a version."""
 
 _MOST_NAMED: Final = 20
-"""Of each kind of what uses a definition; the rest is counted."""
+"""Most users of each kind that a refusal names; further ones are counted."""
 
 
 class _UnreadError(Exception):
-    """Versions of workflows must be read, apart from any change, before it is known whether they name a resource."""
+    """Definitions of versions must be read, outside of the transaction, to know whether they name a resource."""
 
     def __init__(self, key: ResourceKey, versions: Sequence[Version]) -> None:
         super().__init__()
@@ -37,10 +37,10 @@ class _UnreadError(Exception):
         self.versions = versions
 
 
-class _Naming:
-    """Versions of workflows that name a connector, a knowledge graph or another workflow.
+class _NamingVersions:
+    """Cache of which workflow versions name a connector, knowledge graph or workflow.
 
-    A version never changes. So each is read once, before the transaction of a deletion: definitions may have 8 MiB.
+    A version never changes, so each is read once, before the transaction of a deletion: definitions may have 8 MiB.
     """
 
     def __init__(self, database: Database) -> None:
@@ -48,19 +48,19 @@ class _Naming:
         self._named: dict[tuple[ResourceKey, Version], bool] = {}
 
     def read(self, key: ResourceKey, versions: Iterable[Version]) -> None:
-        """Reads the definitions of versions, one by one."""
+        """Reads the definitions of versions, and caches whether they name the resource `key`."""
         name = canonical(key[1])
         for workflow_id, version in versions:
             read = partial(versions_sql.definition_text, workflow_id=workflow_id, version=version)
             text = self._database.read(read) or ""
-            # To parse one that lacks the name would be for nothing.
+            # A definition without the text of the name need not be parsed.
             self._named[key, (workflow_id, version)] = name in text and key in named_definitions(json.loads(text))
 
-    def chosen(self, key: ResourceKey, versions: Iterable[Version]) -> set[Version]:
-        """Returns the versions that name a resource.
+    def naming(self, key: ResourceKey, versions: Iterable[Version]) -> set[Version]:
+        """Returns the versions among `versions` that name the resource `key`.
 
         Raises:
-            _UnreadError: some of them have not been read.
+            _UnreadError: some versions have not been read.
         """
         versions = set(versions)
         if unread := sorted(each for each in versions if (key, each) not in self._named):
@@ -69,14 +69,14 @@ class _Naming:
 
 
 def delete_definition(database: Database, kind: str, id_or_name: str, *, now: int, actor: str) -> Definition:
-    """Deletes a definition, and returns what it was.
+    """Deletes a definition by id or name, and returns it.
 
-    Its transaction runs beside no other change: a start or an apply is before it and counts, or finds nothing.
+    Its transaction excludes all other changes, so that a start or an apply is either seen or finds nothing.
 
     Raises:
-        ApiError: `invalid_request` for an unknown kind, or with the names of what uses it; `not_found`.
+        ApiError: `invalid_request` for an unknown kind, or with the names of users; `not_found`.
     """
-    naming = _Naming(database)
+    naming = _NamingVersions(database)
     while True:
         try:
             return database.write(lambda tx: _delete(tx, kind, id_or_name, naming, now=now, actor=actor))
@@ -84,7 +84,7 @@ def delete_definition(database: Database, kind: str, id_or_name: str, *, now: in
             naming.read(error.key, error.versions)
 
 
-def _delete(tx: Tx, kind: str, id_or_name: str, naming: _Naming, *, now: int, actor: str) -> Definition:
+def _delete(tx: Tx, kind: str, id_or_name: str, naming: _NamingVersions, *, now: int, actor: str) -> Definition:
     found = definitions.find(tx, kind, id_or_name)
     used_by = list(_users_of_workflow(tx, found, naming) if kind == WORKFLOW else _users_of_resource(tx, found, naming))
     stored = RESOURCE_KINDS.get(kind, "workflow")
@@ -105,14 +105,14 @@ def _delete(tx: Tx, kind: str, id_or_name: str, naming: _Naming, *, now: int, ac
     return found
 
 
-def _users_of_workflow(tx: Tx, found: Definition, naming: _Naming) -> Iterator[str]:
+def _users_of_workflow(tx: Tx, found: Definition, naming: _NamingVersions) -> Iterator[str]:
     yield from _named("key", [f"'{row.name}' ({row.key_id})" for row in deletion_sql.keys_listing(tx, found.id)])
     yield from _named("person", [f"'{name}'" for name in deletion_sql.people_listing(tx, found.id)])
     yield from _named("run", *deletion_sql.runs_of_workflow(tx, found.id, _MOST_NAMED))
     yield from _users_by_name(tx, (WORKFLOW.lower(), found.name), naming)
 
 
-def _users_of_resource(tx: Tx, found: Definition, naming: _Naming) -> Iterator[str]:
+def _users_of_resource(tx: Tx, found: Definition, naming: _NamingVersions) -> Iterator[str]:
     kind = RESOURCE_KINDS[found.kind]
     if kind in PINNED_KINDS:
         users = [row.name for row in definitions_sql.uses(tx, found.id, after="", limit=MOST_OF_A_KIND)]
@@ -124,11 +124,11 @@ def _users_of_resource(tx: Tx, found: Definition, naming: _Naming) -> Iterator[s
         yield from _named("publication of run", *deletion_sql.publishing(tx, found.id, _MOST_NAMED))
 
 
-def _users_by_name(tx: Tx, key: ResourceKey, naming: _Naming) -> Iterator[str]:
-    """Yields the workflows whose newest versions name a definition, and the runs in flight whose versions do."""
+def _users_by_name(tx: Tx, key: ResourceKey, naming: _NamingVersions) -> Iterator[str]:
+    """Yields the workflows whose newest version names a definition, and the runs in flight whose version does."""
     newest = {(row.workflow_id, row.newest_version): row.name for row in sql.all_workflows(tx)}
     in_flight = {(row.workflow_id, row.version): row for row in deletion_sql.versions_in_flight(tx)}
-    chosen = naming.chosen(key, {*newest, *in_flight})
+    chosen = naming.naming(key, {*newest, *in_flight})
     yield from _named("workflow", [f"'{name}'" for name in sorted(newest[each] for each in newest.keys() & chosen)])
     running = [in_flight[each] for each in sorted(in_flight.keys() & chosen)]
     count = sum(row.runs for row in running)
@@ -136,7 +136,7 @@ def _users_by_name(tx: Tx, key: ResourceKey, naming: _Naming) -> Iterator[str]:
 
 
 def _named(noun: str, names: Sequence[str], count: int | None = None) -> Iterator[str]:
-    """Yields the first names, and how many more there are; `count` is of all, where there are more than are given."""
+    """Yields the first names, then the number of further ones; `count` is the total if `names` are not all."""
     yield from (f"{noun} {name}" for name in names[:_MOST_NAMED])
     more = (len(names) if count is None else count) - _MOST_NAMED
     if more > 0:
@@ -148,39 +148,39 @@ _BATCH: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class AgentSourceRetention:
-    """Folders of agents that neither the newest version of an agent nor a version of a workflow uses, after a day."""
+    """Retention of code folders: a day after the last apply, if no agent's newest or pinned version uses them."""
 
     name: str = "agent_sources"
     kept_ms: int = DAY_MS
 
     def delete_batch(self, tx: Tx, now: int) -> int:
-        """Deletes some folders; see `RetentionRule.delete_batch`."""
+        """Deletes a batch of code folders; see `RetentionRule.delete_batch`."""
         return definitions_sql.delete_unneeded(tx, now - self.kept_ms, _BATCH)
 
 
 @dataclass(frozen=True, slots=True)
 class LockRetention:
-    """Locks that neither the newest version of an environment nor a version of a workflow uses, after a day."""
+    """Retention of package locks: a day, if no environment's newest or pinned version uses them."""
 
     name: str = "environment_locks"
     kept_ms: int = DAY_MS
 
     def delete_batch(self, tx: Tx, now: int) -> int:
-        """Deletes some locks; see `RetentionRule.delete_batch`."""
-        return environments.remove_unneeded(tx, sql.kept_locks(tx), now - self.kept_ms, _BATCH)
+        """Deletes a batch of locks; see `RetentionRule.delete_batch`."""
+        return environments.remove_unneeded(tx, sql.locks_in_use(tx), now - self.kept_ms, _BATCH)
 
 
 @dataclass(frozen=True, slots=True)
 class DeletedDefinitionRetention:
-    """Deleted definitions of which neither a run, a version of a workflow nor a publication names a version."""
+    """Retention of deleted definitions: a day, if no run, workflow version or publication names them."""
 
     name: str = "deleted_definitions"
     kept_ms: int = DAY_MS
 
     def delete_batch(self, tx: Tx, now: int) -> int:
-        """Removes some deleted definitions; see `RetentionRule.delete_batch`."""
+        """Removes a batch of deleted definitions; see `RetentionRule.delete_batch`."""
         return deletion_sql.remove_unnamed(tx, now - self.kept_ms, _BATCH)
 
 
-# What a deleted definition had of its own is needed no more once that is removed.
+# Deleted definitions first, because their code folders and locks are unneeded after them.
 RETENTION: Final[tuple[RetentionRule, ...]] = (DeletedDefinitionRetention(), AgentSourceRetention(), LockRetention())

@@ -1,4 +1,4 @@
-"""SQL of deleted definitions: what keeps one from being deleted, its marks, and its removal once nothing names it."""
+"""SQL of deletions of definitions: finds their users, marks them as deleted, and removes unnamed deleted ones."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -18,14 +18,14 @@ from backend.storage.tables.workflows import resources, workflow_version_resourc
 
 
 class ListingKeyRow(NamedTuple):
-    """Id and name of a key whose list names a workflow."""
+    """Id and name of an API key whose list names a workflow."""
 
     key_id: str
     name: str
 
 
 class VersionInFlightRow(NamedTuple):
-    """A workflow version that runs execute which have not ended, and how many these are."""
+    """A workflow version with its number of runs in flight."""
 
     workflow_id: str
     version: int
@@ -60,23 +60,23 @@ _OF_PIN: Final = (
 )
 
 
-class _Runs:
-    """Queries of the first runs by id that meet a condition on `of`, and of their number."""
+class _RunsQuery:
+    """Query of the first runs, by id, that meet a condition on `of`, and of their number."""
 
     def __init__(self, met: Select[tuple[str]]) -> None:
         self._first = ScalarQuery[str](met.order_by(met.selected_columns.run_id).limit(bindparam("most")))
         self._count = ScalarQuery[int](select(func.count()).select_from(met.subquery()))
 
     def find(self, tx: Tx, of: str, most: int) -> tuple[list[str], int]:
-        """Returns the first runs, and how many there are."""
+        """Returns up to `most` runs, and the number of all."""
         found = tx.scalars(self._first, of=of, most=most + 1)
         if len(found) <= most:
             return found, len(found)
         return found[:most], tx.scalars(self._count, of=of)[0]
 
 
-_RUNS_OF_WORKFLOW: Final = _Runs(select(runs.c.run_id).where(*_OF_WORKFLOW))
-_RUNS_OF_PIN: Final = _Runs(select(runs.c.run_id).where(*_OF_PIN))
+_RUNS_OF_WORKFLOW: Final = _RunsQuery(select(runs.c.run_id).where(*_OF_WORKFLOW))
+_RUNS_OF_PIN: Final = _RunsQuery(select(runs.c.run_id).where(*_OF_PIN))
 _VERSIONS_IN_FLIGHT = Query(
     VersionInFlightRow,
     select(runs.c.workflow_id, runs.c.version, func.count().label("runs"))
@@ -86,7 +86,7 @@ _VERSIONS_IN_FLIGHT = Query(
 _RUNS_OF_VERSION = ScalarQuery[str](
     select(runs.c.run_id).where(*_OF_WORKFLOW, runs.c.version == bindparam("of_version")).limit(bindparam("most"))
 )
-_PUBLISHING: Final = _Runs(
+_PUBLISHING: Final = _RunsQuery(
     select(publications.c.run_id)
     .where(
         state_in(*OPEN_STATES),
@@ -111,7 +111,7 @@ _DELETE_RESOURCE = Command(
     .where(resources.c.resource_id == bindparam("of"))
     .values(name=bindparam("new_name"), kind=bindparam("new_kind"), updated_at=bindparam("now"))
 )
-# A deleted workflow has ended runs alone, which this index has.
+# A deleted workflow has only ended runs, and the index over them serves.
 _UNNAMED_WORKFLOWS = ScalarQuery[str](
     select(workflows.c.workflow_id)
     .where(
@@ -135,17 +135,17 @@ _REMOVE_RESOURCE = Command(delete(resources).where(resources.c.resource_id == bi
 
 
 def keys_listing(tx: Tx, workflow_id: str) -> list[ListingKeyRow]:
-    """Returns the keys whose list names a workflow, without revoked ones, which never work again."""
+    """Returns the API keys, except revoked ones, whose list names a workflow."""
     return tx.all(_KEYS, pattern=containing(f'"{workflow_id}"'))
 
 
 def people_listing(tx: Tx, workflow_id: str) -> list[str]:
-    """Returns the names of the people who decide for a list of workflows that names this one."""
+    """Returns the names of people whose list of workflows names this one."""
     return tx.scalars(_PEOPLE, pattern=containing(f'"{workflow_id}"'))
 
 
 def runs_of_workflow(tx: Tx, workflow_id: str, most: int) -> tuple[list[str], int]:
-    """Returns the first runs by id of a workflow that have not ended, `most` at most, and how many there are."""
+    """Returns up to `most` runs in flight of a workflow, by id, and the number of all."""
     return _RUNS_OF_WORKFLOW.find(tx, workflow_id, most)
 
 
@@ -155,12 +155,12 @@ def runs_of_pin(tx: Tx, resource_id: str, most: int) -> tuple[list[str], int]:
 
 
 def versions_in_flight(tx: Tx) -> list[VersionInFlightRow]:
-    """Returns the workflow versions that runs execute which have not ended."""
+    """Returns the workflow versions with runs in flight."""
     return tx.all(_VERSIONS_IN_FLIGHT)
 
 
 def some_runs(tx: Tx, versions: Iterable[VersionInFlightRow], most: int) -> list[str]:
-    """Returns runs of versions that have not ended, `most` at most."""
+    """Returns up to `most` runs in flight of the versions."""
     found: list[str] = []
     for row in versions:
         if len(found) < most:
@@ -187,9 +187,9 @@ def delete_resource(tx: Tx, kind: str, resource_id: str, name: str, now: int) ->
 
 
 def remove_unnamed(tx: Tx, before: int, limit: int) -> int:
-    """Removes definitions deleted before a time, of which no run, version or publication names a version.
+    """Removes definitions deleted before a time that no run, workflow version or publication names.
 
-    Workflows go first, and free what their versions were pinned to. Returns how many; `limit` of each at most.
+    Workflows are removed first, with their pins. Removes at most `limit` workflows and resources; returns the number.
     """
     gone = tx.scalars(_UNNAMED_WORKFLOWS, before=before, limit=limit)
     tx.many(_REMOVE_WORKFLOW, [{"of": each} for each in gone])

@@ -1,4 +1,4 @@
-"""EnvironmentsService over gRPC: states of environments' packages on machines, and further tries to build them."""
+"""EnvironmentsService over gRPC: states and logs of package builds by machine, and requests to build again."""
 
 import json
 from typing import Final
@@ -27,7 +27,7 @@ _STATES: Final = {
 
 
 class EnvironmentsServicer(environments_pb2_grpc.EnvironmentsServiceServicer):
-    """Shows what machines have made of environments' packages, and makes them try again."""
+    """Shows the builds of environments' packages on each machine, and requests new builds."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -35,7 +35,7 @@ class EnvironmentsServicer(environments_pb2_grpc.EnvironmentsServiceServicer):
     def ListEnvironmentBuilds(
         self, request: environments_pb2.ListEnvironmentBuildsRequest, context: grpc.ServicerContext
     ) -> environments_pb2.ListEnvironmentBuildsResponse:
-        """Environments by name."""
+        """Returns the builds of environments, by name."""
         paging = Paging(self._services.cursors, request)
         (name,) = paging.after or ("",)
 
@@ -50,8 +50,8 @@ class EnvironmentsServicer(environments_pb2_grpc.EnvironmentsServiceServicer):
     def GetEnvironmentBuild(
         self, request: environments_pb2.GetEnvironmentBuildRequest, context: grpc.ServicerContext
     ) -> environments_pb2.EnvironmentBuild:
-        """One environment."""
-        return self._services.database.snapshot(lambda tx: _message(tx, _found(tx, request.name)))
+        """Returns the builds of one environment."""
+        return self._services.database.snapshot(lambda tx: _message(tx, _require_environment(tx, request.name)))
 
     def GetEnvironmentBuildLog(
         self, request: environments_pb2.GetEnvironmentBuildLogRequest, context: grpc.ServicerContext
@@ -59,7 +59,7 @@ class EnvironmentsServicer(environments_pb2_grpc.EnvironmentsServiceServicer):
         """Returns the output of uv on one machine."""
 
         def work(tx: Tx) -> environments_pb2.EnvironmentBuildLog:
-            digest = lock_digest(json.loads(_found(tx, request.name).definition))
+            digest = lock_digest(json.loads(_require_environment(tx, request.name).definition))
             row = None if digest is None else builds_sql.build_log(tx, digest, request.machine)
             if row is None:
                 message = f"'{request.machine}' has not begun to build the packages of '{request.name}'."
@@ -71,12 +71,12 @@ class EnvironmentsServicer(environments_pb2_grpc.EnvironmentsServiceServicer):
     def BuildEnvironment(
         self, request: environments_pb2.BuildEnvironmentRequest, context: grpc.ServicerContext
     ) -> environments_pb2.EnvironmentBuild:
-        """Records the wish, which the processes that execute steps look for."""
+        """Requests a build; the processes that execute steps poll for requests."""
         actor = principal_of(context).audit_name
         now = self._services.clock()
 
         def work(tx: Tx) -> environments_pb2.EnvironmentBuild:
-            row = _found(tx, request.name)
+            row = _require_environment(tx, request.name)
             digest = lock_digest(json.loads(row.definition))
             if digest is not None:
                 builds_sql.request_build(tx, digest, now)
@@ -95,7 +95,7 @@ class EnvironmentsServicer(environments_pb2_grpc.EnvironmentsServiceServicer):
         return self._services.database.write(work)
 
 
-def _found(tx: Tx, name: str) -> EnvironmentRow:
+def _require_environment(tx: Tx, name: str) -> EnvironmentRow:
     row = named_resource(tx, "environment", name)
     return EnvironmentRow(row.resource_id, row.name, row.version, row.definition)
 

@@ -1,4 +1,4 @@
-"""Rows and resolved versions of workflows as the messages of WorkflowsService."""
+"""Converts rows and resolved versions of workflows to messages of WorkflowsService."""
 
 from functools import lru_cache
 from typing import Final
@@ -43,26 +43,26 @@ _PII_STAGES: Final = {
 }
 
 
-def workflow_message(row: WorkflowRow, terms: ResolvedWorkflow) -> workflows_pb2.Workflow:
-    """A workflow with the readiness and settings of the version that `terms` hold."""
+def workflow_message(row: WorkflowRow, workflow: ResolvedWorkflow) -> workflows_pb2.Workflow:
+    """Returns a workflow with readiness and settings of the resolved version `workflow`."""
     return workflows_pb2.Workflow(
         workflow_id=row.workflow_id,
         name=row.name,
         description=row.description,
         status=STATUSES[row.status],
-        version=terms.version or row.newest_version,
-        readiness=workflows_pb2.Readiness(ready=not terms.reasons, reasons=terms.reasons),
-        max_run_time=hours_message(terms.max_run_hours),
-        parallel_steps=terms.parallel_steps,
-        pii_policy=None if terms.pii_policy is None else policy_message(terms.pii_policy),
-        result_schema_version=terms.result_schema_version,
+        version=workflow.version or row.newest_version,
+        readiness=workflows_pb2.Readiness(ready=not workflow.reasons, reasons=workflow.reasons),
+        max_run_time=hours_message(workflow.max_run_hours),
+        parallel_steps=workflow.parallel_steps,
+        pii_policy=None if workflow.pii_policy is None else policy_message(workflow.pii_policy),
+        result_schema_version=workflow.result_schema_version,
         created_at=to_timestamp(row.created_at),
         updated_at=to_timestamp(row.updated_at),
     )
 
 
 def policy_message(policy: Policy) -> pii_policy_pb2.PiiPolicy:
-    """Returns a PII policy as a message; the categories `all` are a list of that one text."""
+    """Returns a PII policy as a message; categories `all` become the list `["all"]`."""
     categories = policy["categories"]
     return pii_policy_pb2.PiiPolicy(
         mode=_PII_MODES[policy["mode"]],
@@ -72,25 +72,25 @@ def policy_message(policy: Policy) -> pii_policy_pb2.PiiPolicy:
         model=policy["model"],
         max_model_calls=policy["max_model_calls"],
         parquet_sample_rows=policy["parquet_sample_rows"],
-        # Policies stored before there was this field lack it.
+        # Policies that were stored before this field existed lack it.
         phone_regions=policy.get("phone_regions", ()),
     )
 
 
 @lru_cache(maxsize=1024)
 def hours_message(hours: float | None) -> Duration | None:
-    """Returns a time limit in hours, which has quarters of an hour at the least, as a message not to be changed."""
+    """Returns a time limit in hours as a cached message, which must not be changed."""
     return None if hours is None else to_duration(round(hours * HOUR_MS))
 
 
 @lru_cache(maxsize=1024)
 def stored_policy_message(text: str) -> pii_policy_pb2.PiiPolicy:
-    """Returns the message of a stored PII policy; it must not be changed."""
+    """Returns the cached message of a stored PII policy, which must not be changed."""
     return policy_message(json_text.parse(text))
 
 
 def version_resource_message(pin: Pin) -> workflows_pb2.VersionResource:
-    """An agent or environment of a workflow version."""
+    """Returns an agent or environment that a workflow version is pinned to."""
     kind = MANIFEST_KINDS[pin.kind]
     return workflows_pb2.VersionResource(kind=kind, name=pin.name, id=pin.resource_id, version=pin.version)
 

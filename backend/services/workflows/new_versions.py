@@ -1,4 +1,4 @@
-"""Applies manifests, all or none, with new versions only of changed ones (contract 24.3, 24.4)."""
+"""Writes applied manifests in one transaction, with new versions only for changed ones (contract 24.3, 24.4)."""
 
 import json
 from collections import Counter
@@ -23,7 +23,7 @@ class ApplyResult(NamedTuple):
     """Outcome of one manifest or workflow; `outcome` is `created`, `updated` or `unchanged`.
 
     `changed_resources` are the agents and environments, each as `Agent counter`, whose change caused the new version.
-    `previous_version` and, of a workflow, `previous_status` are None where none of the name existed.
+    `previous_version` and, for a workflow, `previous_status` are None if the name is new.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class ApplyResult(NamedTuple):
 def apply_manifests(tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: str) -> list[ApplyResult]:
     """Writes the changes of the manifests, with an audit record for each.
 
-    Returns the outcome of each document, then of each other workflow that has a new version because of them.
+    Returns the outcome of each document, then of each further workflow that got a new version because of them.
 
     Raises:
         ApiError: `invalid_request`, if there would be more than 256 of a kind.
@@ -48,7 +48,7 @@ def apply_manifests(tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: s
     resources = {
         number: _resource(tx, manifest, now) for number, manifest in enumerate(manifests) if manifest.kind != "Workflow"
     }
-    # Read after the resources are written, for a workflow may stand before the agents that it names.
+    # Read after all resources are written, because a workflow may precede its agents in the files.
     present = CurrentPins(tx)
     applied = [
         resources.get(number) or _workflow(tx, manifest, present, now) for number, manifest in enumerate(manifests)
@@ -85,7 +85,7 @@ def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> App
     before = versions_sql.pins_of(tx, row.workflow_id, row.newest_version)
     pins = present.pins_for(names, before)
     redefined = versions_sql.definition_text(tx, row.workflow_id, row.newest_version) != manifest.definition
-    # A document without a status keeps the one that an administrator has set.
+    # A document without a status keeps the present status.
     status = manifest.status or row.status
     if redefined or pins != before:
         if not redefined:
@@ -109,9 +109,9 @@ def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> App
 
 
 def _workflows_that_use(tx: Tx, applied: list[ApplyResult], present: CurrentPins, now: int) -> Iterator[ApplyResult]:
-    """Adds a version to each other workflow whose agents or environments have changed.
+    """Adds a version to each further workflow whose agents or environments have changed.
 
-    The others that it is pinned to stay as they are: it may have gone back to a former version of them.
+    Pins of unchanged resources stay, because a restore may have pinned a former version.
     """
     changed = {(RESOURCE_KINDS.get(one.kind, ""), one.name) for one in applied if one.outcome != "unchanged"}
     pins_before = versions_sql.newest_pins(tx)
@@ -134,9 +134,9 @@ def add_next_version(
     definition: str | None = None,
     shared_with: int | None = None,
 ) -> ApplyResult:
-    """Writes a workflow's next version; without a definition it shares that of `shared_with`, or of the one before.
+    """Writes a workflow's next version; without `definition` it shares that of version `shared_with` or the last one.
 
-    `description` is that of the definition; None leaves it.
+    `description` is from the definition; None leaves it unchanged.
     """
     version = row.newest_version + 1
     versions_sql.add_version(
@@ -147,7 +147,7 @@ def add_next_version(
 
 
 def next_version(row: WorkflowRow, before: Pins, pins: Pins) -> ApplyResult:
-    """Returns the outcome for a workflow of which `add_next_version` writes a version."""
+    """Returns the outcome of `add_next_version` for a workflow."""
     changed = tuple(f"{MANIFEST_KINDS[kind]} {name}" for kind, name in changed_pins(before, pins))
     version = row.newest_version + 1
     return ApplyResult(
@@ -183,11 +183,11 @@ def _resource_row(tx: Tx, manifest: Manifest, now: int) -> ApplyResult:
 
 
 def _store_code(tx: Tx, manifest: Manifest, now: int) -> str | None:
-    """Stores the folder of an agent unless it is there; returns its digest, None for an agent without one."""
+    """Stores the code folder of an agent unless it is stored; returns its digest, or None without a folder."""
     if manifest.code is None:
         return None
     digest = manifest.code.digest
-    if not definitions_sql.is_stored(tx, digest, now):
+    if not definitions_sql.touch_stored(tx, digest, now):
         definitions_sql.store(tx, digest, archive_of(manifest.code.files), now)
     return digest
 

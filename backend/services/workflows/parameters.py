@@ -1,4 +1,4 @@
-"""Validation of the parameters of a start by the declarations of a workflow version (contract 11.13, 12.23).
+"""Validates the parameters of a start by the declarations of a workflow version (contract 11.13, 12.23).
 
 A declaration is an entry of the definition's `parameters`: name, type, description, required, default, and if set enum,
 minimum, maximum, min_length, max_length, pattern; for `s3_prefix` connector, max_objects, max_bytes.
@@ -18,7 +18,7 @@ from workflow_api.v1 import errors_pb2
 
 LONGEST_PATTERN: Final = 1_000
 
-# The largest program of a pattern that any text of 2 KB is matched with in well under a millisecond.
+# Largest compiled pattern that matches 2 KB of any text in well under a millisecond.
 _QUICK_PROGRAM: Final = 400
 
 # Patterns of JSON Schema write a character as `\u00e9`, those of RE2 as `\x{00e9}`.
@@ -29,7 +29,7 @@ def check_pattern(pattern: str) -> str:
     """Returns the pattern if it is valid.
 
     Raises:
-        ValueError: it is too long or not a regular expression of this dialect; the text is for a person.
+        ValueError: the pattern is too long or no valid RE2 expression; the text is for a person.
     """
     if len(pattern) > LONGEST_PATTERN:
         raise ValueError(f"must have at most {LONGEST_PATTERN:,} characters")
@@ -42,12 +42,12 @@ def check_pattern(pattern: str) -> str:
 
 
 def matches(pattern: str, value: str) -> bool:
-    """Returns whether all of the value matches a pattern that `check_pattern` accepted."""
+    """Returns whether the whole value matches a pattern that `check_pattern` accepted."""
     return _compiled(pattern).fullmatch(value) is not None
 
 
 def is_quick(pattern: str) -> bool:
-    """Returns whether any text of a few kilobytes is matched at once; with nested repetition it can take 0.2 s."""
+    """Returns whether a pattern matches a few kilobytes at once; nested repetition may take 0.2 s."""
     return bool(_compiled(pattern).programsize <= _QUICK_PROGRAM)
 
 
@@ -70,9 +70,9 @@ _LONGEST_NAME_SHOWN: Final = 200
 def effective_parameters(declared: Iterable[Declaration], given: JsonMapping) -> JsonObject:
     """Returns the values of a start with defaults filled in, in the order of the declaration.
 
-    A parameter that is not required, has no default and was not given is omitted. Null is a value of the type `json`,
-    and counts as not given for every other. The value of an `s3_prefix` must lie inside the `bucket` and `prefixes` of
-    its declaration, if that has them.
+    An optional parameter without value and default is omitted. Null is a value of the type `json`, and counts as absent
+    for every other type. The value of an `s3_prefix` must lie inside the `bucket` and `prefixes` of its declaration, if
+    present.
 
     Raises:
         ApiError: `invalid_parameters` with every problem at once.
@@ -102,8 +102,8 @@ def effective_parameters(declared: Iterable[Declaration], given: JsonMapping) ->
     return values
 
 
-def judged_quickly(declared: Iterable[Declaration]) -> bool:
-    """Returns whether `effective_parameters` takes a small fraction of a millisecond for a few kilobytes of values."""
+def validates_quickly(declared: Iterable[Declaration]) -> bool:
+    """Returns whether `effective_parameters` validates a few kilobytes in a small fraction of a millisecond."""
     return all(is_quick(declaration["pattern"]) for declaration in declared if declaration.get("pattern") is not None)
 
 
@@ -124,7 +124,7 @@ def parse_s3_prefix(uri: str) -> tuple[str, str]:
     """Parses `s3://bucket/prefix/` to bucket and prefix; the prefix may be empty.
 
     Raises:
-        ValueError: it has another form; the text is for a person.
+        ValueError: the URI has another form; the text is for a person.
     """
     match = _S3_PREFIX.fullmatch(uri)
     if not match or (match[2] and not match[2].endswith("/")):

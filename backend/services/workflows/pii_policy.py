@@ -1,4 +1,4 @@
-"""The PII policy of a workflow, and overrides by a start, which may only tighten it (contract 21.1, 21.4).
+"""Validates PII policies of workflows, and applies overrides of starts, which only tighten (contract 21.1, 21.4).
 
 A policy is `{mode, categories, stages, min_confidence, model, max_model_calls, parquet_sample_rows, phone_regions}`,
 every field present; `categories` is "all" or a list of entity types.
@@ -43,8 +43,8 @@ _CONFIDENCE_STEPS: Final = tuple(range(10, 21))
 class PolicyField:
     """A field of a policy: its default, its normal form, and whether a new value is at least as tight as another.
 
-    `normalise` raises ValueError, with a text for a person, if the value is not valid; every valid value fits the JSON
-    Schema `schema`. `about` says what the field is, and `example` is a value of it.
+    `normalise` raises ValueError, with a text for a person, if the value is invalid; every valid value fits the JSON
+    Schema `schema`. `about` describes the field; `example` is a valid value.
     """
 
     default: Any
@@ -59,7 +59,7 @@ def normalise(policy: JsonMapping | None) -> Policy:
     """Returns the policy of a manifest with defaults filled in; without a policy the mode is `off`.
 
     Raises:
-        ValueError: a field is unknown or not valid; the text is for a person.
+        ValueError: a field is unknown or invalid; the text is for a person.
     """
     given = policy or {}
     unknown = [name for name in given if name not in FIELDS]
@@ -74,11 +74,11 @@ def normalise(policy: JsonMapping | None) -> Policy:
 def apply_override(policy: JsonMapping, override: Any, providers: AbstractSet[str]) -> Policy:
     """Returns the effective policy of a run: `policy` with the fields of the override; null counts as absent.
 
-    `providers` are those whose models this deployment can call.
+    `providers` are the providers whose models this deployment can call.
 
     Raises:
-        ApiError: `invalid_pii_policy` with the first field that is not valid, in the order of the policy's fields and
-            then the unknown ones; else `policy_not_tightening` with the first field that loosens the policy.
+        ApiError: `invalid_pii_policy` with the first invalid field, in the order of the policy's fields, or the first
+            unknown one; else `policy_not_tightening` with the first field that loosens the policy.
     """
     if override is None:
         return dict(policy)
@@ -98,7 +98,7 @@ def apply_override(policy: JsonMapping, override: Any, providers: AbstractSet[st
         if name not in FIELDS:
             unknown = name[:_LONGEST_NAME_SHOWN]
             raise _refusal(errors_pb2.ERROR_REASON_INVALID_PII_POLICY, unknown, "is not a field of a PII policy")
-    # A policy that is off searches nothing: each of its other fields would only count once there is a search.
+    # A policy that is off searches nothing, so the override may set its other fields freely.
     compared = {"mode"} if policy.get("mode", "off") == "off" else FIELDS.keys()
     for name, value in changes.items():
         if name in compared and not FIELDS[name].tightens(policy.get(name, FIELDS[name].default), value):
@@ -106,21 +106,21 @@ def apply_override(policy: JsonMapping, override: Any, providers: AbstractSet[st
                 errors_pb2.ERROR_REASON_POLICY_NOT_TIGHTENING, name, "must not be looser than in the workflow's policy"
             )
     effective = {**policy, **changes}
-    reasons = {"mode": why_not_applied(effective), "model": why_unusable(effective, providers)}
+    reasons = {"mode": why_not_applicable(effective), "model": why_unusable(effective, providers)}
     for name in filter(reasons.get, reasons):
         raise _refusal(errors_pb2.ERROR_REASON_INVALID_PII_POLICY, name, f"cannot be used: {reasons[name]}")
     return effective
 
 
-def why_not_applied(policy: JsonMapping) -> str | None:
-    """Returns why nothing can be searched for personal data here, for a person; None if it can or need not."""
+def why_not_applicable(policy: JsonMapping) -> str | None:
+    """Returns why this deployment cannot apply a policy, for a person; None if it can, or the policy is off."""
     return None if REDACTION.installed or policy.get("mode", "off") == "off" else REDACTION.not_installed
 
 
 def why_unusable(policy: JsonMapping, providers: AbstractSet[str]) -> str | None:
-    """Returns why this deployment cannot call the model of a policy, for a person; None if it can or need not.
+    """Returns why this deployment cannot call the model of a policy, for a person; None if it can or none is needed.
 
-    Whether the provider knows the model and accepts the key is known only after a call.
+    An unknown model or a refused key shows only in a call.
     """
     model = policy.get("model")
     if model is None or policy.get("mode") == "off":
@@ -204,7 +204,7 @@ FIELDS: Final[Mapping[str, PolicyField]] = {
         "Least confidence of what counts as found.",
         0.5,
     ),
-    # Another model may find less than the workflow's; a model where there was none only finds more.
+    # Another model may find less than the workflow's model; an additional model only finds more.
     "model": PolicyField(
         None,
         _model,

@@ -1,4 +1,4 @@
-"""Workflow version with its resources resolved, as starts and the runtime read it, and the cache of such versions."""
+"""Resolves the names in a workflow version to its agents, environments and connectors; caches the result."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from backend.common.states import DeadlineAction, StepStatus
 from backend.services.workflows import sql
 from backend.services.workflows.child_readiness import ChildReadiness
 from backend.services.workflows.manifests.names import DEFAULT_ENVIRONMENT
-from backend.services.workflows.parameters import judged_quickly
+from backend.services.workflows.parameters import validates_quickly
 from backend.services.workflows.pii_policy import Policy
 from backend.services.workflows.rules import Definition, Resources, readiness
 from backend.services.workflows.uses import resources_of_version
@@ -33,7 +33,7 @@ WORKFLOW: Final = "workflow"
 
 
 class Phase(StrEnum):
-    """The part of a run in which a step runs: with the others, after a failure, or last however the run ended."""
+    """The part of a run in which a step runs: `steps`, `on_failure` or `always` of the definition."""
 
     MAIN = "main"
     ON_FAILURE = "on_failure"
@@ -41,9 +41,9 @@ class Phase(StrEnum):
 
 
 class FanOut(NamedTuple):
-    """The fan-out of a step: the expression that gives its items, and its bounds.
+    """The fan-out of a step: the expression of its items, and its limits.
 
-    `collect` says that a failed item is an error among the values, and does not fail the step.
+    `collect` says that the value of a failed item is its error, and the step does not fail.
     """
 
     items: str
@@ -63,11 +63,11 @@ class ChildWorkflow(NamedTuple):
 COMPLETED_ALONE: Final = frozenset({StepStatus.COMPLETED.value})
 
 
-class ApprovalTerms(NamedTuple):
-    """End of an approval, who may bring it about, and the expression of what people see beside its instructions.
+class ApprovalSettings(NamedTuple):
+    """Settings of an approval: deadline, reminder, approvers, form, and the expression of its summary.
 
-    Hours count from the request, and are None without a deadline or a reminder. `approvers` has roles and people, and
-    is None where everybody may decide whose role allows it; `form_schema` is None without a form.
+    Hours count from the request, and are None without a deadline or a reminder. `approvers` has roles and people; None
+    allows everybody whose role may decide. `form_schema` is None without a form.
     """
 
     deadline_hours: float | None
@@ -83,9 +83,9 @@ class ResolvedStep:
     """A step of kind `agent`, `approval` or `workflow`, with its names resolved.
 
     `agent` is the definition of the agent, None if `agent_name` names none. `connectors` maps names to definitions.
-    `title`, `instructions` and `approval` are those of an approval; `retry` is None for a step without retries, and
-    `timeout_seconds` for one with the time of its environment. `outputs` says whether its files are promoted.
-    `when` is an expression; `accept` are the statuses of needs with which the step runs.
+    `title`, `instructions` and `approval` belong to an approval. `retry` is None without retries, `timeout_seconds`
+    None for the environment's timeout. `outputs` says whether files are promoted.
+    `when` is an expression; `accept` are the statuses of needed steps with which the step runs.
     """
 
     step: str
@@ -103,7 +103,7 @@ class ResolvedStep:
     retry: Definition | None = None
     timeout_seconds: int | None = None
     outputs: bool = True
-    approval: ApprovalTerms | None = None
+    approval: ApprovalSettings | None = None
     when: str | None = None
     accept: frozenset[str] = COMPLETED_ALONE
     fan_out: FanOut | None = None
@@ -112,13 +112,13 @@ class ResolvedStep:
 
     @property
     def takes_slot(self) -> bool:
-        """Returns whether the step itself executes in a sandbox; items of a fan-out take slots of their own."""
+        """Whether the step itself takes a slot; in a fan-out, each item of an agent takes one instead."""
         return self.kind == AGENT and self.fan_out is None
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedInput:
-    """An `s3_prefix` parameter; `connector` is the definition of its connector, None if that does not exist."""
+    """An `s3_prefix` parameter; `connector` is the definition of its connector, None if that is missing."""
 
     parameter: str
     connector_name: str
@@ -130,7 +130,7 @@ class ResolvedInput:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPublication:
-    """An entry of `publish`; `chosen` has its fields `steps`, `files` and `mapping`."""
+    """An entry of `publish`; `chosen` contains the fields `steps`, `files` and `mapping`."""
 
     knowledge_graph: str
     wait_seconds: int
@@ -141,8 +141,8 @@ class ResolvedPublication:
 class ResolvedWorkflow:
     """A workflow version with its agents and environments, and the newest version of its other resources.
 
-    Immutable, for it is cached. `version` is None if the requested version does not exist; then all later fields are
-    empty. `parameters` are declarations with `connector_id`, `bucket` and `prefixes` in those of type `s3_prefix`.
+    Immutable, because it is cached. `version` is None if the requested version does not exist; then later fields are
+    empty. Declarations in `parameters` of type `s3_prefix` have `connector_id`, `bucket` and `prefixes` added.
     `result` has step, schema and schema_version, or is None.
     """
 
@@ -159,12 +159,12 @@ class ResolvedWorkflow:
     result: JsonMapping | None = None
     inputs: tuple[ResolvedInput, ...] = ()
     publish: tuple[ResolvedPublication, ...] = ()
-    judged_quickly: bool = True
-    """True where an event loop may check a few kilobytes of parameters."""
+    validates_quickly: bool = True
+    """Whether an event loop may validate a few kilobytes of parameters."""
 
     @property
     def has_last_steps(self) -> bool:
-        """Returns whether steps run after the others, of `on_failure` or `always`."""
+        """Whether the workflow has steps of `on_failure` or `always`."""
         return any(step.phase is not Phase.MAIN for step in self.steps)
 
     @property
@@ -196,10 +196,10 @@ class ResolvedWorkflow:
 def cached_workflow(
     cache: RevisionedCache, workflow_id: str, version: int | None, revision: int | None = None
 ) -> ResolvedWorkflow | None:
-    """Returns cached terms of this revision, or of the newest one known if none is given; None if there are none."""
+    """Returns the cached version at `revision`, by default the newest cached revision, or None."""
     name = (workflow_id, version)
-    terms: ResolvedWorkflow | None = cache.newest(name) if revision is None else cache.get(name, revision)
-    return terms
+    workflow: ResolvedWorkflow | None = cache.newest(name) if revision is None else cache.get(name, revision)
+    return workflow
 
 
 def load_workflow(
@@ -214,33 +214,33 @@ def load_workflow(
     """Returns a workflow version with its resources resolved; None if there is no such workflow.
 
     `version` None means the active one. `tx` is a change or a snapshot, so that all reads see the same state.
-    `capabilities` are those of this deployment. Cached terms cost one statement, which reads the
-    revision, or none if that is given. `ResolvedWorkflow.refusal()` says why the version cannot be started.
+    `capabilities` are those of this deployment. A cached version costs one statement, which reads the
+    revision, or none if `revision` is given. `ResolvedWorkflow.refusal()` says why the version cannot be started.
     """
     if revision is None:
         revision = sql.revision(tx)
-    terms: ResolvedWorkflow | None = cache.get((workflow_id, version), revision)
-    if terms is not None:
-        return terms
+    workflow: ResolvedWorkflow | None = cache.get((workflow_id, version), revision)
+    if workflow is not None:
+        return workflow
     row = sql.get(tx, workflow_id)
     if row is None:
         return None
-    terms, size = _resolved(tx, row, capabilities, version)
-    if terms.version is not None:
-        cache.put((workflow_id, version), revision, terms, size)
-    return terms
+    workflow, size = _resolve_version(tx, row, capabilities, version)
+    if workflow.version is not None:
+        cache.put((workflow_id, version), revision, workflow, size)
+    return workflow
 
 
 def load_deleted_workflow(tx: Tx, row: WorkflowRow, capabilities: Capabilities) -> ResolvedWorkflow:
-    """Returns the terms of a deleted workflow, which are not cached: starts take what is in the cache."""
-    terms, _ = _resolved(tx, row._replace(status="deleted"), capabilities, None)
-    return terms
+    """Resolves a deleted workflow without caching it, because starts use the cache."""
+    workflow, _ = _resolve_version(tx, row._replace(status="deleted"), capabilities, None)
+    return workflow
 
 
-def _resolved(
+def _resolve_version(
     tx: Tx, row: WorkflowRow, capabilities: Capabilities, version: int | None
 ) -> tuple[ResolvedWorkflow, int]:
-    """Returns the terms of a version, by default the active one, and the characters that they were read from."""
+    """Resolves a version, by default the active one; returns it with the number of characters read."""
     wanted = row.active_version or row.newest_version if version is None else version
     text = definition_text(tx, row.workflow_id, wanted)
     if text is None:
@@ -248,8 +248,8 @@ def _resolved(
     definition = json.loads(text)
     found = resources_of_version(tx, row.workflow_id, wanted, definition)
     of_children = ChildReadiness(tx, capabilities).reasons(row.workflow_id, wanted, definition)
-    terms = resolve(row.workflow_id, row.name, row.status, wanted, definition, found, capabilities, of_children)
-    return terms, len(text) + sum(resource.size for resource in found.values())
+    workflow = resolve(row.workflow_id, row.name, row.status, wanted, definition, found, capabilities, of_children)
+    return workflow, len(text) + sum(resource.size for resource in found.values())
 
 
 def resolve(
@@ -262,9 +262,9 @@ def resolve(
     capabilities: Capabilities = NO_CAPABILITIES,
     of_children: Sequence[str] = (),
 ) -> ResolvedWorkflow:
-    """Resolves the names in a definition; the reasons list those of resources that do not exist.
+    """Resolves the names in a definition; missing resources become reasons against its readiness.
 
-    `of_children` are the reasons of the workflows that its steps name.
+    `of_children` are the reasons of child workflows.
     """
     settings = definition["settings"]
     return ResolvedWorkflow(
@@ -289,7 +289,7 @@ def resolve(
         result=definition["result"],
         inputs=tuple(_inputs(definition, resources)),
         publish=tuple(_publication(entry) for entry in definition["publish"]),
-        judged_quickly=judged_quickly(definition["parameters"]),
+        validates_quickly=validates_quickly(definition["parameters"]),
     )
 
 
@@ -332,7 +332,7 @@ def _step(step: Definition, resources: Resources, phase: Phase) -> ResolvedStep:
         name=step["name"] or approval.get("title") or step["step"],
         kind=APPROVAL if approval else WORKFLOW if step.get("workflow") else AGENT,
         needs=tuple(step.get("needs", ())),
-        # The failure of a step that runs last is a warning.
+        # The failure of a step of `on_failure` or `always` is a warning.
         optional=step.get("optional", phase is not Phase.MAIN),
         agent_name=step["agent"],
         agent_id=agent.resource_id if agent else None,
@@ -348,7 +348,7 @@ def _step(step: Definition, resources: Resources, phase: Phase) -> ResolvedStep:
         retry=step.get("retry"),
         timeout_seconds=step.get("timeout_seconds") or (None if phase is Phase.MAIN else _CLEANUP_SECONDS),
         outputs=step.get("outputs", True),
-        approval=_approval_terms(approval) if approval else None,
+        approval=_approval_settings(approval) if approval else None,
         when=step.get("when"),
         accept=frozenset(step.get("accept") or COMPLETED_ALONE),
         fan_out=_fan_out(step),
@@ -370,9 +370,9 @@ def _child(step: Definition) -> ChildWorkflow | None:
     return None if name is None else ChildWorkflow(name, step.get("version"), step.get("parameters") or {})
 
 
-def _approval_terms(approval: Definition) -> ApprovalTerms:
+def _approval_settings(approval: Definition) -> ApprovalSettings:
     # Versions stored by an earlier release have none of these.
-    return ApprovalTerms(
+    return ApprovalSettings(
         deadline_hours=approval.get("deadline_hours"),
         on_deadline=approval.get("on_deadline") or DeadlineAction.REJECT,
         remind_hours=approval.get("remind_hours"),
@@ -382,12 +382,12 @@ def _approval_terms(approval: Definition) -> ApprovalTerms:
     )
 
 
-# Larger integers are not exact for every reader of JSON.
+# Larger integers lose precision in JavaScript and other readers of JSON.
 _BOUNDS: Final[Mapping[str, JsonMapping]] = {"integer": {"minimum": -(2**53) + 1, "maximum": 2**53 - 1}}
 
 
 def _form_schema(form: Definition) -> Definition:
-    """Returns the JSON Schema of a form, which allows no values beside its own."""
+    """Returns the JSON Schema of a form, which allows no further values."""
     properties = {
         name: {**_BOUNDS.get(value["type"], {}), **{rule: bound for rule, bound in value.items() if bound is not None}}
         for name, value in form["properties"].items()

@@ -1,4 +1,4 @@
-"""Environments, connectors, agents and knowledge graphs, as administrators read and query them."""
+"""Reads of environments, connectors, agents and knowledge graphs for administrators, and queries of graphs."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ KINDS: Final[Mapping[workflows_pb2.ResourceKind.ValueType, str]] = {
     workflows_pb2.RESOURCE_KIND_AGENT: "agent",
     workflows_pb2.RESOURCE_KIND_KNOWLEDGE_GRAPH: "knowledge_graph",
 }
-"""Kinds of the protos as the tables name them."""
+"""Kinds of resources in tables, by kind in protos."""
 
 _TEST_OUTCOMES: Final = {None: "not tested", 0: "failed", 1: "passed"}
 
@@ -50,7 +50,7 @@ def resource_page(
 def resource_definition(
     services: Services, request: workflows_pb2.GetResourceRequest
 ) -> workflows_pb2.ResourceDefinition:
-    """Returns one version of a resource that is given by id or name.
+    """Returns one version of a resource, found by id or name.
 
     Raises:
         ApiError: `not_found`, `version_not_found`.
@@ -80,7 +80,7 @@ def resource_definition(
 
 
 def named_resource(tx: Tx, kind: str, name: str) -> ResourceRow:
-    """Returns a resource by its name; raises ApiError `not_found` with the names that come close."""
+    """Returns a resource by name; raises ApiError `not_found` with similar names."""
     row = resources_sql.resource(tx, kind, name)
     if row is None:
         raise _not_found(tx, kind, name)
@@ -95,7 +95,7 @@ def _not_found(tx: Tx, kind: str, name: str) -> ApiError:
 
 def _resource(row: ResourceRow) -> workflows_pb2.Resource:
     definition = json.loads(row.definition)
-    said = {name: definition.get(name) for name in ("type", "store", "status")}
+    shown = {name: definition.get(name) for name in ("type", "store", "status")}
     return _listed(
         ListedRow(
             resource_id=row.resource_id,
@@ -105,7 +105,7 @@ def _resource(row: ResourceRow) -> workflows_pb2.Resource:
             created_at=row.created_at,
             updated_at=row.updated_at,
             newest_passed=row.newest_passed,
-            **said,
+            **shown,
         )
     )
 
@@ -155,7 +155,7 @@ def knowledge_graph_message(row: KnowledgeGraphRow) -> workflows_pb2.KnowledgeGr
 
 
 def publications_message(rows: Iterable[ListedPublicationRow]) -> workflows_pb2.KnowledgeGraphPublications:
-    """Returns the listed publications as a message."""
+    """Converts rows of publications to a message."""
     return workflows_pb2.KnowledgeGraphPublications(
         items=[
             workflows_pb2.KnowledgeGraphPublication(
@@ -168,7 +168,7 @@ def publications_message(rows: Iterable[ListedPublicationRow]) -> workflows_pb2.
     )
 
 
-def answer(
+def answer_query(
     graph: Graph, request: workflows_pb2.QueryKnowledgeGraphRequest
 ) -> Iterator[workflows_pb2.KnowledgeGraphAnswer]:
     """Evaluates a query within its limits; yields the answer part by part.

@@ -1,4 +1,4 @@
-"""SQL of the resources that steps use, and of connection tests."""
+"""SQL of resources (environments, connectors, agents, knowledge graphs), their versions, and connection tests."""
 
 import json
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _ID_PREFIXES: Final = {"environment": "env", "connector": "con", "agent": "agt",
 
 
 class ResourceRow(NamedTuple):
-    """A resource at its newest version; of a connector, whether tests of that version or of any have passed."""
+    """A resource at its newest version; for a connector, whether tests of that or of any version have passed."""
 
     resource_id: str
     kind: str
@@ -33,7 +33,7 @@ class ResourceRow(NamedTuple):
 
 
 class ListedRow(NamedTuple):
-    """A resource as lists show it, without its definition, which may have 8 MiB."""
+    """A resource in a list, without its definition, which may have 8 MiB."""
 
     resource_id: str
     kind: str
@@ -57,7 +57,7 @@ class ResourceNameRow(NamedTuple):
 
 
 class KnowledgeGraphRow(NamedTuple):
-    """A knowledge graph at its newest version, with how many runs it holds and how many are to be added or removed."""
+    """A knowledge graph at its newest version, with the numbers of published runs and of pending changes."""
 
     resource_id: str
     kind: str
@@ -199,12 +199,12 @@ def deleted(tx: Tx, kind: str, resource_id: str) -> ResourceRow | None:
 
 
 def resources_of_kind(tx: Tx, kind: str, *, after: str, limit: int) -> list[ListedRow]:
-    """Returns resources of a kind by name, that come after a name."""
+    """Returns a page of the resources of a kind, by name after `after`."""
     return tx.all(_OF_KIND, kind=kind, after=after, limit=limit)
 
 
 def names(tx: Tx) -> list[ResourceNameRow]:
-    """Returns what every resource is called; there are at most 256 of each kind."""
+    """Returns kind, id and name of every resource, of which there are at most 256 of each kind."""
     return tx.all(_NAMES)
 
 
@@ -219,12 +219,12 @@ def last_test(tx: Tx, connector_id: str, version: int) -> TestRow | None:
 
 
 def knowledge_graphs(tx: Tx, *, after: str, limit: int) -> list[KnowledgeGraphRow]:
-    """Returns knowledge graphs by name, that come after a name."""
+    """Returns a page of knowledge graphs, by name after `after`."""
     return tx.all(_KNOWLEDGE_GRAPHS, after=after, limit=limit)
 
 
 def resource_counts(tx: Tx) -> dict[str, int]:
-    """Returns how many resources of each kind there are."""
+    """Returns the number of resources by kind."""
     return {row.kind: row.resources for row in tx.all(_COUNTS)}
 
 

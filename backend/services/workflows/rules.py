@@ -1,4 +1,4 @@
-"""Rules of workflows: which of them a key may run (contract 11.9), and why one cannot run (11.8)."""
+"""Rules of workflows: access of API keys (contract 11.9), and reasons why a version cannot run (11.8)."""
 
 import json
 import sys
@@ -11,16 +11,16 @@ from backend.common.json_text import JsonMapping, JsonObject
 from backend.common.secrets import how_to_set
 from backend.resources.environments.sql import PackageState
 from backend.services.keys import sql as keys_sql
-from backend.services.workflows.pii_policy import why_not_applied, why_unusable
+from backend.services.workflows.pii_policy import why_not_applicable, why_unusable
 from backend.storage.database import Tx
 
 
 @dataclass(frozen=True, slots=True)
 class WorkflowAccess:
-    """The workflows that a caller may access: those of a fixed list, or all if `listed` is None.
+    """The workflows that a caller may access: a fixed list, or all if `listed` is None.
 
-    `active_only` is set for a key with `all_active`, which may neither start nor read a draft or inactive workflow.
-    Keys with a list and internal services may read these.
+    `active_only` is set for a key with `all_active`, which may neither start nor read a draft or inactive workflow;
+    keys with a list and internal services may read them.
     """
 
     listed: frozenset[str] | None
@@ -36,7 +36,7 @@ _ALL_ACTIVE: Final = WorkflowAccess(listed=None, active_only=True)
 
 
 def access_of(tx: Tx, key_id: str | None) -> WorkflowAccess:
-    """Returns the access of a key: none for a key that does not exist, all for an internal caller."""
+    """Returns the access of a key: nothing for a missing key, everything for an internal caller, `key_id` None."""
     if key_id is None:
         return EVERYTHING
     row = keys_sql.access(tx, key_id)
@@ -46,7 +46,7 @@ def access_of(tx: Tx, key_id: str | None) -> WorkflowAccess:
 
 
 def read_access(mode: str | None, workflow_ids: str | None) -> WorkflowAccess:
-    """Parses the stored access of a key, with its ids as JSON text; without a mode it is an internal caller's."""
+    """Parses the stored access of a key, with workflow ids as JSON text; `mode` None means an internal caller."""
     if mode is None:
         return EVERYTHING
     if mode == "all_active":
@@ -56,7 +56,7 @@ def read_access(mode: str | None, workflow_ids: str | None) -> WorkflowAccess:
 
 Definition = JsonMapping
 ResourceKey = tuple[str, str]
-"""Kind of a resource, as in its table, and name."""
+"""Kind, as in the table, and name of a resource."""
 
 _BY_STATUS: Final[Mapping[str, tuple[str, ...]]] = {
     "active": (),
@@ -73,7 +73,7 @@ _NO_NETWORK: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A version of a resource; of a connector the newest version, with the outcomes of its connection tests.
+    """A version of a resource; for a connector the newest version, with outcomes of its connection tests.
 
     `newest_passed` is the outcome of the last test of this version, None without a test; `ever_passed` says whether a
     test of any version passed; `size` is the number of characters of the definition as text.
@@ -92,7 +92,7 @@ class Resource:
 Resources = Mapping[ResourceKey, Resource]
 
 MOST_DEPTH: Final = 3
-"""Most runs above a child."""
+"""Most ancestors of a child run."""
 
 
 def readiness(
@@ -104,7 +104,7 @@ def readiness(
 ) -> list[str]:
     """Returns the reasons why a workflow version cannot run, each worded for a person; empty if it is ready.
 
-    `capabilities` are those of this deployment; `of_children` are the reasons of the workflows that its steps name.
+    `capabilities` are those of this deployment; `of_children` are the reasons of child workflows.
     """
     return [
         *_BY_STATUS[status],
@@ -118,7 +118,7 @@ def readiness(
 
 
 def all_steps(definition: Definition) -> list[JsonObject]:
-    """Returns the steps of a definition, those that run after the others last."""
+    """Returns the steps of a definition: `steps`, then `on_failure` and `always`."""
     return [*definition["steps"], *definition.get("on_failure", ()), *definition.get("always", ())]
 
 
@@ -152,13 +152,13 @@ def environments(definition: Definition) -> list[str]:
 
 def secrets_of(agent: Definition) -> Sequence[str]:
     """Returns the names of the secrets that the steps of an agent get."""
-    # Without any, the definition has no such field.
+    # A definition without secrets lacks the field.
     names: Sequence[str] = agent.get("secrets") or ()
     return names
 
 
 def package_reasons(name: str, python: Definition, packages: PackageState) -> Iterator[str]:
-    """Yields why the packages of an environment cannot be used; `python` is that field of its definition."""
+    """Yields the reasons why an environment's packages cannot be used; `python` is the field of its definition."""
     if packages.failure is not None:
         yield f"Environment '{name}' cannot be built: {packages.failure}"
     elif packages.modules is None:
@@ -214,7 +214,7 @@ def _environment_reasons(definition: Definition, resources: Resources, capabilit
         elif environment.definition["status"] != "active":
             yield f"Environment '{name}' is not active."
         else:
-            # One that was applied before there was the field has no network.
+            # An environment that was applied before this field existed has no network.
             if environment.definition.get("network") == "full" and capabilities.network == "none":
                 yield f"Environment '{name}' asks for the network (network: full), {_NO_NETWORK}"
             if environment.packages is not None:
@@ -223,7 +223,7 @@ def _environment_reasons(definition: Definition, resources: Resources, capabilit
 
 def _policy_reasons(definition: Definition, capabilities: Capabilities) -> Iterator[str]:
     policy = definition["pii_policy"] or {}
-    reason = why_not_applied(policy)
+    reason = why_not_applicable(policy)
     if reason is not None:
         yield f"The PII policy cannot be applied: {reason}."
     reason = why_unusable(policy, capabilities.providers)

@@ -1,4 +1,4 @@
-"""Outcomes of due times, and their records: audit records, messages to webhooks and the last outcome of a schedule."""
+"""Records the outcomes of due times: audit records, webhook messages, and the last outcome in the schedule's row."""
 
 import json
 import logging
@@ -47,7 +47,7 @@ class Missed(NamedTuple):
 
 
 def definition_of(row: ScheduleRow) -> JsonObject:
-    """Returns the entry of the manifest, or the body of a planned start."""
+    """Returns a schedule's entry in the manifest, or the body of a planned start."""
     found: JsonObject = json.loads(row.definition)
     return found
 
@@ -57,7 +57,7 @@ def label_of(row: ScheduleRow) -> str:
     return row.schedule_id if row.name is None else row.name
 
 
-def decided(
+def with_outcome(
     row: ScheduleRow,
     outcome: Outcome,
     due_at: int | None,
@@ -66,7 +66,7 @@ def decided(
     run_id: str | None = None,
     reason: str | None = None,
 ) -> ScheduleRow:
-    """Returns a schedule with the outcome of a due time; `due_at` is None where a person started a run."""
+    """Returns a schedule's row with a new last outcome; `due_at` is None if a person started the run."""
     return row._replace(
         last_due_at=due_at, last_at=now, last_outcome=outcome.value, last_run_id=run_id, last_reason=reason
     )
@@ -75,7 +75,7 @@ def decided(
 def skip(
     tx: Tx, row: ScheduleRow, reason: SkipReason, missed: Missed, now: int, *, run_id: str | None = None
 ) -> ScheduleRow:
-    """Records skipped due times by an audit record and messages to webhooks; returns the schedule after it."""
+    """Records skipped due times by an audit record and webhook messages; returns the changed row."""
     details: JsonObject = {
         "schedule": label_of(row),
         "reason": reason.value,
@@ -84,18 +84,18 @@ def skip(
         "first_due_at": to_text(missed.first),
     }
     _report(tx, WebhookEvent.SCHEDULE_SKIPPED, row, details, now)
-    return decided(row, Outcome.SKIPPED, missed.last, now, run_id=run_id, reason=reason.value)
+    return with_outcome(row, Outcome.SKIPPED, missed.last, now, run_id=run_id, reason=reason.value)
 
 
-def skip_waiting(tx: Tx, row: ScheduleRow, reason: SkipReason, now: int) -> ScheduleRow:
-    """Records that a due time which waits is skipped, as `skip`; returns the schedule without it."""
+def skip_queued(tx: Tx, row: ScheduleRow, reason: SkipReason, now: int) -> ScheduleRow:
+    """Skips the queued due time of a schedule, if any, as `skip`; returns the row without it."""
     if row.waiting_at is None:
         return row
     return skip(tx, row, reason, Missed(1, row.waiting_at, row.waiting_at), now)._replace(waiting_at=None)
 
 
 def fail(tx: Tx, row: ScheduleRow, due_at: int, refusal: ApiError, now: int) -> ScheduleRow:
-    """Records that a due start was refused, as `skip`."""
+    """Records that the start of a due time was refused, as `skip`."""
     code = refusal.to_refusal().code
     message = " ".join([refusal.message, *(f"{name} {why}." for name, why in refusal.problems), *refusal.reasons])
     details: JsonObject = {
@@ -105,7 +105,7 @@ def fail(tx: Tx, row: ScheduleRow, due_at: int, refusal: ApiError, now: int) -> 
         "due_at": to_text(due_at),
     }
     _report(tx, WebhookEvent.SCHEDULE_FAILED, row, details, now)
-    return decided(row, Outcome.FAILED, due_at, now, reason=f"{code}: {message}")
+    return with_outcome(row, Outcome.FAILED, due_at, now, reason=f"{code}: {message}")
 
 
 def _report(tx: Tx, event: WebhookEvent, row: ScheduleRow, details: JsonObject, now: int) -> None:

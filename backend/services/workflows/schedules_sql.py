@@ -1,4 +1,4 @@
-"""SQL of the schedules that the active versions of workflows define."""
+"""SQL of schedules of workflows' active versions: reads, adds, changes and removes their rows."""
 
 from typing import Final
 
@@ -39,12 +39,12 @@ def add(tx: Tx, row: ScheduleRow) -> None:
 
 
 def change(tx: Tx, row: ScheduleRow) -> None:
-    """Writes a schedule that was read in this transaction: its definition, when it is due and its last outcome."""
+    """Writes the changed row of a schedule, which was read in this transaction."""
     tx.enqueue(_CHANGE, of_schedule_id=row.schedule_id, **{f"new_{name}": getattr(row, name) for name in _CHANGED})
 
 
 def remove(tx: Tx, schedule_id: str) -> None:
-    """Removes a schedule; the runs that it started stay."""
+    """Removes a schedule, but not the runs that it started."""
     tx.enqueue(_REMOVE, of_schedule_id=schedule_id)
 
 

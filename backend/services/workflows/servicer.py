@@ -20,7 +20,7 @@ from backend.services.workflows.connectors import browse, connector_of, record_c
 from backend.services.workflows.messages import STATUSES, parameter_message, version_resource_message, workflow_message
 from backend.services.workflows.resolved_workflow import ResolvedWorkflow, load_deleted_workflow, load_workflow
 from backend.services.workflows.resource_reads import (
-    answer,
+    answer_query,
     knowledge_graph_message,
     named_resource,
     publications_message,
@@ -51,7 +51,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
     def ListWorkflows(
         self, request: workflows_pb2.ListWorkflowsRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ListWorkflowsResponse:
-        """Returns active workflows of the caller by a prefix of the name; internal callers may ask for all."""
+        """Returns the caller's active workflows whose name begins with `q`, or for internal callers all statuses."""
         caller = principal_of(context)
         paging = Paging(self._services.cursors, request, caller.key_id)
         every_status = request.include_inactive and caller.key_id is None
@@ -68,7 +68,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
                 and (caller.workflow_ids is None or row.workflow_id in caller.workflow_ids)
             ]
             shown, token = paging.page_of(rows, lambda row: (row.name, row.workflow_id))
-            items = [workflow_message(row, self._terms(tx, row)) for row in shown]
+            items = [workflow_message(row, self._resolve(tx, row)) for row in shown]
             return workflows_pb2.ListWorkflowsResponse(items=items, next_page_token=token)
 
         return self._services.database.snapshot(work)
@@ -77,26 +77,26 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         self, request: workflows_pb2.GetWorkflowRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.Workflow:
         """Returns one workflow that the caller has access to."""
-        row, terms = self._read(request.workflow_id, principal_of(context).key_id)
-        return workflow_message(row, terms)
+        row, workflow = self._read(request.workflow_id, principal_of(context).key_id)
+        return workflow_message(row, workflow)
 
     def GetWorkflowForKey(
         self, request: workflows_pb2.GetWorkflowForKeyRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.Workflow:
-        """Returns one workflow if the key has access to it, refused as the key's own call would be."""
-        row, terms = self._read(request.workflow_id, request.key_id)
-        return workflow_message(row, terms)
+        """Returns one workflow if an API key has access to it, with the refusals of that key's own call."""
+        row, workflow = self._read(request.workflow_id, request.key_id)
+        return workflow_message(row, workflow)
 
     def ListParameters(
         self, request: workflows_pb2.ListParametersRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ListParametersResponse:
         """Returns the declared parameters of a workflow that the caller has access to."""
         paging = Paging(self._services.cursors, request, principal_of(context).key_id, of=request.workflow_id)
-        row, terms = self._read(request.workflow_id, principal_of(context).key_id)
-        version = terms.version or row.newest_version
+        row, workflow = self._read(request.workflow_id, principal_of(context).key_id)
+        version = workflow.version or row.newest_version
         if paging.after is not None and paging.after[0] != version:
             raise paging.refusal(f"must be of a page of version {version}, which is active now")
-        declared = list(enumerate(terms.parameters))
+        declared = list(enumerate(workflow.parameters))
         shown, token = paging.page_of(declared, lambda parameter: (version, parameter[0]))
         return workflows_pb2.ListParametersResponse(
             workflow_id=row.workflow_id,
@@ -108,8 +108,8 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
     def ApplyManifests(
         self, request: workflows_pb2.ApplyManifestsRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ApplyManifestsResponse:
-        """Applies all files, or nothing; a dry run applies them in a transaction that is taken back."""
-        # Manifests are applied rarely: a start of the service does without what reads them.
+        """Applies all files, or none; a dry run applies them in a transaction that is rolled back."""
+        # Imported on use, to keep the start of the process fast: manifests are applied rarely.
         from backend.services.workflows.applying import apply_files
 
         return apply_files(self._services, self._packages, request, principal_of(context).audit_name)
@@ -117,7 +117,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
     def UpdateWorkflowStatus(
         self, request: workflows_pb2.UpdateWorkflowStatusRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.Workflow:
-        """Switches a workflow on or off; asking for the status it has changes nothing."""
+        """Sets a workflow active or inactive; its present status changes nothing."""
         status = _SETTABLE.get(request.status)
         if status is None:
             raise invalid("status", f"must be one of: {', '.join(_SETTABLE.values())}")
@@ -133,21 +133,23 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
                 audit.record(
                     tx, at=now, actor=actor, action="workflow.status_changed", target=row.workflow_id, details=details
                 )
-                row = _found(sql.get(tx, row.workflow_id))
-            return workflow_message(row, self._terms(tx, row))
+                row = _require_row(sql.get(tx, row.workflow_id))
+            return workflow_message(row, self._resolve(tx, row))
 
         return self._services.database.write(work)
 
     def GetWorkflowDefinition(
         self, request: workflows_pb2.GetWorkflowDefinitionRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.WorkflowDefinition:
-        """The definition of the version asked for, else of the active one."""
+        """Returns the definition of the requested version, by default of the active one."""
 
         def work(tx: Tx) -> workflows_pb2.WorkflowDefinition:
             row = _named(tx, request.workflow, deleted=True)
             deleted = row.deleted_at is not None
-            terms = load_deleted_workflow(tx, row, self._services.capabilities) if deleted else self._terms(tx, row)
-            message = workflow_message(row, terms)
+            workflow = (
+                load_deleted_workflow(tx, row, self._services.capabilities) if deleted else self._resolve(tx, row)
+            )
+            message = workflow_message(row, workflow)
             version = request.version if request.HasField("version") else message.version
             definition = versions_sql.definition_text(tx, row.workflow_id, version)
             if definition is None:
@@ -179,7 +181,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
     def TestConnector(
         self, request: workflows_pb2.TestConnectorRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ConnectorTest:
-        """Lists with the connector's credentials, outside of any transaction, and records the outcome."""
+        """Tests a connector by listing with its credentials, outside of any transaction, and records the outcome."""
         row = self._services.database.snapshot(lambda tx: named_resource(tx, "connector", request.name))
         try:
             outcome = self._connection_tests.run(json.loads(row.definition), self._services.secrets)
@@ -191,19 +193,19 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
     def BrowseInputs(
         self, request: workflows_pb2.BrowseInputsRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.BrowseInputsResponse:
-        """Returns what an `s3_prefix` parameter may name, listed outside of any transaction."""
+        """Lists the objects that an `s3_prefix` parameter may name, outside of any transaction."""
         version = request.version if request.HasField("version") else None
-        terms = self._services.database.snapshot(
+        workflow = self._services.database.snapshot(
             lambda tx: load_workflow(
                 self._services.cache, tx, self._services.capabilities, request.workflow_id, version
             )
         )
-        return browse(connector_of(terms, request.parameter), request.uri, self._services.secrets)
+        return browse(connector_of(workflow, request.parameter), request.uri, self._services.secrets)
 
     def ListKnowledgeGraphs(
         self, request: workflows_pb2.ListKnowledgeGraphsRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ListKnowledgeGraphsResponse:
-        """Knowledge graphs by name."""
+        """Returns knowledge graphs by name."""
         paging = Paging(self._services.cursors, request)
         (name,) = paging.after or ("",)
         rows = self._services.database.read(
@@ -228,39 +230,39 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
     def QueryKnowledgeGraph(
         self, request: workflows_pb2.QueryKnowledgeGraphRequest, context: grpc.ServicerContext
     ) -> Iterator[workflows_pb2.KnowledgeGraphAnswer]:
-        """The answer to a query, part by part."""
+        """Yields the answer to a query, part by part."""
         row = self._services.database.snapshot(lambda tx: named_resource(tx, "knowledge_graph", request.name))
         try:
             graph = self._graphs.get(row.resource_id, row.version, json.loads(row.definition))
         except GraphRefusedError as error:
-            # Nothing is wrong with a field of the request.
+            # Not `invalid_request`, because the request is valid.
             message = f"The knowledge graph cannot be queried: {error}."
             raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_ERROR, message) from error
-        yield from answer(graph, request)
+        yield from answer_query(graph, request)
 
     def _read(self, workflow_id: str, key_id: str | None) -> tuple[WorkflowRow, ResolvedWorkflow]:
-        """Returns a workflow that a key may read, or anybody else for None.
+        """Returns a workflow that an API key, or an internal caller for None, may read.
 
-        Without access it is 404, if inactive 409 for a key without a list.
+        Raises `workflow_not_found` without access, `workflow_not_active` for a key without a list.
         """
 
         def work(tx: Tx) -> tuple[WorkflowRow, ResolvedWorkflow]:
             access = access_of(tx, key_id)
-            row = _found(sql.get(tx, workflow_id) if access.allows(workflow_id) else None)
+            row = _require_row(sql.get(tx, workflow_id) if access.allows(workflow_id) else None)
             if access.active_only and row.status != "active":
                 raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_ACTIVE)
-            return row, self._terms(tx, row)
+            return row, self._resolve(tx, row)
 
         return self._services.database.snapshot(work)
 
-    def _terms(self, tx: Tx, row: WorkflowRow) -> ResolvedWorkflow:
-        terms = load_workflow(self._services.cache, tx, self._services.capabilities, row.workflow_id)
-        assert terms is not None, "the row was read in the same transaction"
-        return terms
+    def _resolve(self, tx: Tx, row: WorkflowRow) -> ResolvedWorkflow:
+        workflow = load_workflow(self._services.cache, tx, self._services.capabilities, row.workflow_id)
+        assert workflow is not None, "the row was read in the same transaction"
+        return workflow
 
 
 def _named(tx: Tx, text: str, *, deleted: bool = False) -> WorkflowRow:
-    """Returns the workflow that a person names by id or name; with `deleted` a deleted one, too, by its id."""
+    """Returns a workflow by id or name; with `deleted` also a deleted one, by id."""
     row = sql.find(tx, text)
     if row is None or (row.deleted_at is not None and not deleted):
         message = not_found_message("workflow", text, (each.name for each in sql.all_workflows(tx)))
@@ -268,7 +270,7 @@ def _named(tx: Tx, text: str, *, deleted: bool = False) -> WorkflowRow:
     return row
 
 
-def _found(row: WorkflowRow | None) -> WorkflowRow:
+def _require_row(row: WorkflowRow | None) -> WorkflowRow:
     if row is None:
         raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
     return row

@@ -1,4 +1,4 @@
-"""SQL of workflows, of their revision, which invalidates caches, and of environments and publications."""
+"""SQL of workflows, of the revision that invalidates caches, and of lists of environments and publications."""
 
 import secrets
 from typing import Final, NamedTuple
@@ -20,16 +20,16 @@ from backend.storage.tables.workflows import (
 )
 
 DELETED: Final = "deleted_"
-"""Stands before the kind of a deleted resource."""
+"""Prefix of the kind of a deleted resource."""
 
 
 def deleted_name(name: str, definition_id: str) -> str:
-    """Returns the name that a definition has once it is deleted."""
+    """Returns the stored name of a deleted definition, which frees its name."""
     return f"{name}\n{definition_id}"
 
 
 def former_name(name: str) -> str:
-    """Returns the name that a deleted definition had."""
+    """Returns the former name from the stored name of a deleted definition."""
     return name.partition("\n")[0]
 
 
@@ -41,12 +41,12 @@ _NEXT_REVISION = Command(
 
 
 def revision(tx: Tx) -> int:
-    """Returns a number that every change of a workflow or a resource changes."""
+    """Returns the revision, which every change of a workflow or resource raises."""
     return tx.scalar(_REVISION) or 0
 
 
 def touch(tx: Tx) -> None:
-    """Raises the revision by a random number, so that one that was rolled back is not used again for other content."""
+    """Raises the revision by a random step, so that a rolled-back revision is not reused for other content."""
     step = 1 + secrets.randbits(20)
     if not tx.run(_NEXT_REVISION, step=step):
         tx.enqueue(_FIRST_REVISION, only=1, revision=step)
@@ -70,13 +70,13 @@ _CHANGE_WORKFLOW = Command(
 
 
 def get(tx: Tx, workflow_id: str) -> WorkflowRow | None:
-    """Returns a workflow's row by id; None where there is none or it was deleted."""
+    """Returns a workflow's row by id; None if it does not exist or was deleted."""
     row = tx.first(_BY_ID, workflow_id=workflow_id)
     return None if row is None or row.deleted_at is not None else row
 
 
 def find(tx: Tx, id_or_name: str) -> WorkflowRow | None:
-    """Returns a workflow's row by id, else by name, or None; one that was deleted by its id alone."""
+    """Returns a workflow's row by id, else by name, or None; a deleted one only by id."""
     row = tx.first(_BY_ID, workflow_id=id_or_name) or tx.first(_BY_NAME, name=id_or_name)
     return row if row is None or row.deleted_at is None else row._replace(name=former_name(row.name))
 
@@ -92,7 +92,7 @@ def all_workflows(tx: Tx) -> list[WorkflowRow]:
 
 
 def add_workflow(tx: Tx, *, name: str, description: str, status: str, now: int) -> str:
-    """Writes a new workflow without its version 1, and returns its id."""
+    """Writes the row of a new workflow, and returns its id; the caller writes version 1."""
     workflow_id = new_id("wf")
     tx.enqueue(
         _ADD_WORKFLOW,
@@ -120,9 +120,9 @@ def change_workflow(
     newest_version: int | None = None,
     description: str | None = None,
 ) -> None:
-    """Writes a workflow's status, its newest version, which is the active one, and description; None leaves them.
+    """Writes a workflow's status, newest version and description; None leaves a value unchanged.
 
-    A workflow that was never active has no active version yet.
+    The newest version becomes the active one, unless the workflow was never active.
     """
     newest = row.newest_version if newest_version is None else newest_version
     tx.enqueue(
@@ -170,13 +170,13 @@ _KEPT_LOCKS = ScalarQuery[str | None](
 )
 
 
-def kept_locks(tx: Tx) -> set[str]:
-    """Returns the digests of the locks that versions of workflows use."""
+def locks_in_use(tx: Tx) -> set[str]:
+    """Returns the digests of package locks that workflow versions use."""
     return {digest for digest in tx.scalars(_KEPT_LOCKS) if digest is not None}
 
 
 def environments(tx: Tx, *, after: str, limit: int) -> list[EnvironmentRow]:
-    """Returns environments by name, that come after a name."""
+    """Returns a page of environments, by name after `after`."""
     return tx.all(_ENVIRONMENTS, after=after, limit=limit)
 
 
@@ -198,5 +198,5 @@ _NEWEST = Query(
 
 
 def newest_publications(tx: Tx, graph_id: str) -> list[ListedPublicationRow]:
-    """Returns the 20 publications to a knowledge graph that were asked for last, the newest first."""
+    """Returns the 20 most recently requested publications to a knowledge graph, the newest first."""
     return tx.all(_NEWEST, graph_id=graph_id)

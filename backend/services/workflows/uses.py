@@ -1,4 +1,4 @@
-"""Uses of resources: versions that workflows are pinned to, and the workflows that name a resource."""
+"""Uses of resources: pins of workflow versions to agents and environments, and the workflows that use a resource."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ PINNED_KINDS: Final = frozenset({"agent", "environment"})
 
 
 class CurrentPins:
-    """Pins for workflow versions that are saved in this transaction."""
+    """Chooses the pins of workflow versions that this transaction saves."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
@@ -33,7 +33,7 @@ class CurrentPins:
         self._equivalent: dict[tuple[Pin, Pin], bool] = {}
 
     def pins_for(self, names: Iterable[ResourceKey], before: Pins) -> Pins:
-        """Returns the pins of these names; keeps pins of `before` whose resources have not changed in effect."""
+        """Returns pins for names; keeps a pin of `before` unless its resource has changed, beyond its status."""
         return {name: self._pin(name, before.get(name)) for name in names}
 
     def _pin(self, name: ResourceKey, before: Pin | None) -> Pin:
@@ -58,12 +58,12 @@ def pinned_names(definition: Definition) -> set[ResourceKey]:
 
 
 def changed_pins(before: Pins, after: Pins) -> list[ResourceKey]:
-    """Returns the names that both versions use with different pins, in order."""
+    """Returns the names whose pins differ between both versions, in order."""
     return sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
 
 
 def resources_of_version(tx: Tx, workflow_id: str, version: int, definition: Definition) -> dict[ResourceKey, Resource]:
-    """Returns the resources that a version's definition names, by name, without missing ones."""
+    """Returns the existing resources that a version's definition names, by kind and name."""
     live = resources_sql.resources_of(tx, (name for name in referred_resources(definition) if name[0] != "agent"))
     found = {name: resource for name, resource in live.items() if name[0] not in PINNED_KINDS}
     for row in versions_sql.pinned_resources(tx, workflow_id, version):
@@ -83,7 +83,7 @@ def _pinned_resource(row: PinnedRow) -> Resource:
 
 
 class Use(NamedTuple):
-    """A workflow whose newest version uses a resource, and what its steps name together with it, each once."""
+    """A workflow whose newest version uses a resource, and the distinct other resources of the steps that use it."""
 
     row: UseRow
     agents: tuple[str, ...]
@@ -93,10 +93,10 @@ class Use(NamedTuple):
 
 
 def uses(tx: Tx, resource_id: str, key: ResourceKey, *, after: str, limit: int) -> list[Use]:
-    """Returns workflows that use a resource, or start a workflow as a step, by name, that come after a name.
+    """Returns a page of workflows that use a resource or start a workflow as a step, by name after `after`.
 
-    Agents and environments are those that the version is pinned to (contract 23.11); connectors, knowledge graphs and
-    workflows are not pinned: what counts is the name.
+    Uses of agents and environments are pins (contract 23.11); uses of connectors, knowledge graphs and workflows are
+    names in the definition.
     """
     if key[0] in PINNED_KINDS:
         rows = definitions_sql.uses(tx, resource_id, after=after, limit=limit)
@@ -115,7 +115,7 @@ def dependent_workflow_names(tx: Tx, key: ResourceKey) -> list[str]:
 
 
 def _naming(tx: Tx, key: ResourceKey, after: str) -> Iterator[tuple[UseRow, Definition]]:
-    # Of the definitions, which may have 8 MiB, those alone are read that have the name anywhere.
+    # Only definitions, which may have 8 MiB, that contain the name anywhere are read.
     for row in definitions_sql.mentioning(tx, canonical(key[1]), after=after):
         definition = _definition(tx, row)
         if key in named_definitions(definition):

@@ -1,4 +1,4 @@
-"""SQL of workflow versions: their definitions, and the versions of agents and environments that they use."""
+"""SQL of workflow versions: definitions, and pinned versions of agents and environments."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from backend.storage.tables.workflows import (
 
 
 class Pin(NamedTuple):
-    """The version of an agent or environment that a workflow version uses; None if nothing of that name existed."""
+    """The pinned version of an agent or environment; id and version are None if the name did not exist."""
 
     kind: str
     name: str
@@ -45,7 +45,7 @@ class NewestPinRow(NamedTuple):
 
 
 class PinnedRow(NamedTuple):
-    """An agent or environment that a workflow version uses, with its definition of that time."""
+    """An agent or environment with the definition of its pinned version."""
 
     kind: str
     name: str
@@ -147,7 +147,7 @@ def add_version(
     now: int,
     shared_with: int | None = None,
 ) -> None:
-    """Writes a version; without a definition it shares that of `shared_with`, by default the version before."""
+    """Writes a version; without `definition` it shares that of version `shared_with`, by default the previous one."""
     if definition is None:
         of_version = version - 1 if shared_with is None else shared_with
         tx.enqueue(_ADD_SHARING, version=version, of_workflow_id=workflow_id, of_version=of_version, created_at=now)
@@ -177,12 +177,12 @@ def add_version(
 
 
 def pins_of(tx: Tx, workflow_id: str, version: int) -> Pins:
-    """Returns the agents and environments of a version, by kind and name."""
+    """Returns the pins of a workflow version, by kind and name."""
     return _by_key(tx.all(_PINS, workflow_id=workflow_id, version=version))
 
 
 def newest_pins(tx: Tx) -> dict[str, Pins]:
-    """Returns the agents and environments of every workflow's newest version, by workflow id."""
+    """Returns the pins of every workflow's newest version, by workflow id."""
     found: dict[str, Pins] = {}
     for workflow_id, *columns in tx.all(_NEWEST_PINS):
         pin = Pin._make(columns)
@@ -191,17 +191,17 @@ def newest_pins(tx: Tx) -> dict[str, Pins]:
 
 
 def present_pins(tx: Tx) -> Pins:
-    """Returns every agent and environment at its newest version."""
+    """Returns pins to the newest version of every agent and environment."""
     return _by_key(tx.all(_PRESENT_PINS))
 
 
 def pinned_resources(tx: Tx, workflow_id: str, version: int) -> list[PinnedRow]:
-    """Returns the agents and environments of a version that existed, with their definitions of that time."""
+    """Returns the existing agents and environments that a version is pinned to, with the pinned definitions."""
     return tx.all(_PINNED, workflow_id=workflow_id, version=version)
 
 
 def resource_definition(tx: Tx, pin: Pin) -> str:
-    """Returns the definition of the version that an existing resource is pinned at."""
+    """Returns the definition of a pinned version, which must exist."""
     return tx.scalar_one(_RESOURCE_DEFINITION, resource_id=pin.resource_id, version=pin.version)
 
 

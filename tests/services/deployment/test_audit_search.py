@@ -65,7 +65,7 @@ def test_every_filter_leaves_what_it_says(call: Caller, filled: None, asked: dic
 
 
 def test_a_search_that_stopped_goes_on_where_it_did(call: Caller, services: Services) -> None:
-    last = 2 * sql.MOST_LOOKED_AT
+    last = 2 * sql.MOST_EXAMINED
 
     def fill(tx: Any) -> None:
         for at in range(last + 1):

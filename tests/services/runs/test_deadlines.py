@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, update
 
 from backend.common.clock import HOUR_MS, to_text
 from backend.services.runs import deadlines
-from backend.services.workflows.resolved_workflow import ApprovalTerms
+from backend.services.workflows.resolved_workflow import ApprovalSettings
 from backend.storage.database import Tx, run_of
 from backend.storage.statements import Command
 from backend.storage.tables.segments import approvals
@@ -30,7 +30,7 @@ def bind(world: World, approval_id: str, **terms: Any) -> None:
     """Gives a pending approval an end, counted from now."""
     whole = {"deadline_hours": None, "on_deadline": "reject", "remind_hours": None, "approvers": None}
     columns = deadlines.end_columns(
-        ApprovalTerms(**{**whole, "form_schema": None, "summary": None, **terms}), world.clock()
+        ApprovalSettings(**{**whole, "form_schema": None, "summary": None, **terms}), world.clock()
     )
 
     def work(tx: Tx) -> None:

@@ -70,7 +70,7 @@ def test_filters_and_a_text_hold_together(world: World, lists: Caller) -> None:
 def test_a_search_by_a_common_label_ends_its_page_early_and_goes_on(
     world: World, lists: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_sql, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(search_sql, "MOST_EXAMINED", 2)
     wanted = world.finished(labels={"team": "a"})
     for _ in range(5):
         world.started(labels={"team": "a"})

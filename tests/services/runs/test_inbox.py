@@ -94,7 +94,7 @@ def test_decisions_are_chosen_by_workflow_person_decision_and_time(world: World,
 def test_a_page_of_filtered_decisions_looks_at_a_bounded_number_and_leads_on(
     world: World, call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backend.services.reviews.sql.MOST_LOOKED_AT", 2)
+    monkeypatch.setattr("backend.services.reviews.sql.MOST_EXAMINED", 2)
     approvals = [parked(world, "review")[0] for _ in range(8)]
     for place, approval in enumerate(approvals):
         world.decide(approval, approve=place == 0)

@@ -15,7 +15,7 @@ from backend.services.runs.erasure import RunDataRetention
 from backend.services.runs.figures import RunDays
 from backend.services.runs.servicer import RunListsServicer
 from backend.services.runs.start.children import ChildStarter, NewChild
-from backend.services.runs.start.rules import Inputs
+from backend.services.runs.start.rules import ValidatedInputs
 from backend.services.webhooks.servicer import WebhooksServicer
 from backend.settings import WebhookSettings
 from backend.storage.database import Tx
@@ -296,7 +296,7 @@ def test_a_child_whose_start_is_not_committed_yet_is_cancelled_with_its_step(
         attempts.append(task)
         return await run(self)
 
-    def slow_start(self: ChildStarter, tx: Tx, child: NewChild, inputs: Inputs) -> None:
+    def slow_start(self: ChildStarter, tx: Tx, child: NewChild, inputs: ValidatedInputs) -> None:
         start(self, tx, child, inputs)
         world.clock.advance(hours=1)
         world.engine.cancel(child.segment_id)

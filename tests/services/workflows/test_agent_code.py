@@ -106,7 +106,7 @@ def test_a_folder_that_is_applied_while_unneeded_ones_are_deleted_is_kept(
     clock.advance(days=2)
 
     def applied_meanwhile(tx: Tx, query: object, **_: object) -> bool:
-        definitions_sql.is_stored(tx, digest, clock())
+        definitions_sql.touch_stored(tx, digest, clock())
         return False
 
     with monkeypatch.context() as patch:

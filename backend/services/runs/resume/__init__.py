@@ -1,1 +1,1 @@
-"""Resuming a run: a new run that reuses the completed steps of one that failed or was cancelled."""
+"""Resuming a run: a new run that reuses the completed steps of a failed or cancelled run."""

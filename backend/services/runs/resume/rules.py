@@ -1,4 +1,4 @@
-"""Rules of a resume: which completed steps of a run a new run reuses, and why it executes the others."""
+"""Rules of a resume: decides for each step of the new run whether it is reused or executed, and why."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from backend.common.states import StepStatus
 from backend.services.workflows.pii_policy import Policy
 from backend.services.workflows.resolved_workflow import (
     APPROVAL,
-    ApprovalTerms,
+    ApprovalSettings,
     FanOut,
     Phase,
     ResolvedStep,
@@ -22,10 +22,10 @@ _MOST_NAMED: Final = 20
 
 
 class EndedStep(NamedTuple):
-    """A step of an ended run: its status, and how many files it left and how many of them are still stored.
+    """A step of an ended run: its status, its number of files, and how many of these are still stored.
 
-    `files_left` is None where it did not complete, or completed under a release that did not count files. `children`
-    are the workflow versions, by id and number, that its completed children have run.
+    `files_left` is None if it did not complete, or completed under a release that did not count files. `children` are
+    the workflow versions, by id and number, of its completed child runs.
     """
 
     status: str
@@ -36,7 +36,7 @@ class EndedStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """A run to take over from: its version with resources, its steps by handle, and the inputs that they had."""
+    """The run to resume: its workflow version with resources, its steps by handle, its parameters and PII policy."""
 
     run_id: str
     workflow: ResolvedWorkflow
@@ -47,9 +47,9 @@ class EndedRun:
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
-    """Version with resources, parameters and policy of the new run.
+    """Workflow version with resources, parameters and PII policy of the new run.
 
-    `children` are the workflow versions, by id and number, that its steps would start as children, by handle.
+    `children` are the workflow versions, by id and number, that steps would start as child runs, by handle.
     """
 
     workflow: ResolvedWorkflow
@@ -59,9 +59,9 @@ class NewVersion:
 
 
 class StepDecision(NamedTuple):
-    """A step of the new run; `why` says why it is executed, for a person, and is None where it is reused.
+    """The decision on a step of the new run: `why` tells a person why it is executed; None means reused.
 
-    `items_reused` says of an executed fan-out that completed items of it are reused where they are unchanged.
+    `items_reused` says that an executed fan-out reuses its unchanged, completed items.
     """
 
     step: str
@@ -78,7 +78,7 @@ def decide_steps(ended: EndedRun, new: NewVersion, from_step: str | None) -> lis
     Raises:
         ApiError: `invalid_request`, there is no step `from_step`.
     """
-    # Steps that run last belong to the end of their own run.
+    # Steps of `on_failure` and `always` are never reused.
     steps = [step for step in new.workflow.steps if step.phase is Phase.MAIN]
     handles = [step.step for step in steps]
     if from_step is not None and from_step not in handles:
@@ -107,9 +107,9 @@ def decide_steps(ended: EndedRun, new: NewVersion, from_step: str | None) -> lis
 
 
 def _reuses_items(step: ResolvedStep, why: Mapping[str, str | None], ended: EndedRun, new: NewVersion) -> bool:
-    """Returns whether completed items of a fan-out that did not complete may be reused; which ones shows once it runs.
+    """Returns whether an incomplete fan-out may reuse completed items, which are compared when it executes.
 
-    Its list is evaluated anew and compared item by item, so that the expression and the bounds may have changed.
+    The list is evaluated anew and compared item by item, so that the expression and the limits may have changed.
     """
     before = next((each for each in ended.workflow.steps if each.step == step.step), None)
     if before is None or before.fan_out is None or step.fan_out is None or step.step not in ended.steps:
@@ -123,7 +123,7 @@ def _reuses_items(step: ResolvedStep, why: Mapping[str, str | None], ended: Ende
 
 
 def _in_order_of_needs(steps: Sequence[ResolvedStep]) -> list[ResolvedStep]:
-    """Returns the steps with each behind all that it needs; a definition has no cycle."""
+    """Returns the steps in topological order: each behind all steps that it needs."""
     ordered: list[ResolvedStep] = []
     placed: set[str] = set()
     left = list(steps)
@@ -147,7 +147,7 @@ def _reason_by_status(step: str, ended: EndedRun) -> str | None:
 def _reason_for_all(ended: EndedRun, new: NewVersion) -> str | None:
     """Returns why no step can be reused, or None."""
     for name in sorted({*ended.parameters, *new.parameters}):
-        # As JSON text, in which true is not 1.
+        # Compared as JSON text, because Python's True equals 1.
         before, now = (
             json_text.canonical([name in given, given.get(name)]) for given in (ended.parameters, new.parameters)
         )
@@ -163,10 +163,10 @@ def _reason_for_all(ended: EndedRun, new: NewVersion) -> str | None:
 def _reason_by_definition(before: ResolvedStep, now: ResolvedStep) -> str | None:
     if before.agent_id != now.agent_id or before.agent != now.agent:
         return "Its agent has changed."
-    # The status of an environment says nothing about what is in it.
+    # The status of an environment does not affect a step's value.
     if {**before.environment, "status": None} != {**now.environment, "status": None}:
         return "Its environment has changed."
-    # How often and how long a step is tried says nothing about what it returns.
+    # Retries and timeout do not affect a step's value.
     same = replace(
         before,
         name=now.name,
@@ -174,21 +174,21 @@ def _reason_by_definition(before: ResolvedStep, now: ResolvedStep) -> str | None
         environment=now.environment,
         retry=now.retry,
         timeout_seconds=now.timeout_seconds,
-        approval=_with_ends_of(before.approval, now.approval),
+        approval=_with_deadlines_of(before.approval, now.approval),
         fan_out=_with_parallel_of(before.fan_out, now.fan_out),
     )
     return None if same == now else "Its definition has changed."
 
 
-def _with_ends_of(before: ApprovalTerms | None, now: ApprovalTerms | None) -> ApprovalTerms | None:
-    """Returns the terms before with the deadline and the reminder of now, which say nothing about a decision made."""
+def _with_deadlines_of(before: ApprovalSettings | None, now: ApprovalSettings | None) -> ApprovalSettings | None:
+    """Returns the earlier settings, but the present deadline and reminder, which do not affect a decision made."""
     if before is None or now is None:
         return before
     return now._replace(approvers=before.approvers, form_schema=before.form_schema)
 
 
 def _with_parallel_of(before: FanOut | None, now: FanOut | None) -> FanOut | None:
-    # How many items execute at once says nothing about their values.
+    # Parallelism does not affect the values of items.
     return before if before is None or now is None else before._replace(max_parallel=now.max_parallel)
 
 

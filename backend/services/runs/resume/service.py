@@ -1,4 +1,4 @@
-"""Resumes runs: plans which steps a new run reuses, and starts it as any other start of its key."""
+"""Resumes runs: decides which steps a new run reuses, and starts the run for the same API key."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,16 @@ from backend.services.runs.reads import hide_inputs, require_finished, run_not_f
 from backend.services.runs.resume import sql
 from backend.services.runs.resume.rules import EndedRun, EndedStep, NewVersion, StepDecision, decide_steps
 from backend.services.runs.start import sql as start_sql
-from backend.services.runs.start.rules import ParsedStart, Resumption, earlier_run, is_bound, judge_inputs, parse_start
+from backend.services.runs.start.rules import (
+    ParsedStart,
+    Resumption,
+    earlier_run,
+    is_bound,
+    parse_start,
+    validate_inputs,
+)
 from backend.services.runs.start.service import RunStarter
-from backend.services.runs.start.uploaded import UploadedInputs, counted_uploads
+from backend.services.runs.start.uploaded import UploadedInputs, count_uploads
 from backend.services.uploads import sql as uploads_sql
 from backend.services.uploads.rules import is_uploaded
 from backend.services.uploads.staging import Uploads
@@ -34,8 +41,8 @@ from workflow_api.v1 import errors_pb2, runs_pb2
 _UPLOADED = "uploaded"
 
 
-class _Found(NamedTuple):
-    """Everything that a resume reads: the run, its steps and uploaded files, and both versions of its workflow."""
+class _ResumeRows(NamedTuple):
+    """The rows that a resume reads: the run, its steps and uploads, and the old and the new workflow version."""
 
     run: RunRow
     steps: Sequence[sql.ReusableStepRow]
@@ -46,8 +53,8 @@ class _Found(NamedTuple):
     new_children: Mapping[str, tuple[str, int]]
 
 
-class _Plan(NamedTuple):
-    """A judged resume: the start of the new run, without its uploaded files, and a decision for each step."""
+class _ResumePlan(NamedTuple):
+    """A validated resume: the start of the new run, without uploaded files, and a decision for each step."""
 
     start: ParsedStart
     version: int
@@ -65,11 +72,11 @@ class RunResumer:
         self._uploads = uploads
 
     def resume(self, request: runs_pb2.ResumeRunRequest, caller: Principal) -> runs_pb2.ResumeRunResponse:
-        """Starts a run that takes over from an ended one, or answers what it would reuse.
+        """Starts a run that resumes an ended one; with `dry_run`, only answers which steps it would reuse.
 
         Raises:
-            ApiError: `run_not_found`, `run_not_terminal`, `already_purged`, `invalid_request` for a run that completed,
-                whose key is revoked or expired, or that has no such step; otherwise as a start.
+            ApiError: `run_not_found`, `run_not_terminal`, `already_purged`; `invalid_request` if the run completed, its
+                key is revoked or expired, or there is no step `from_step`; otherwise as a start.
         """
         if not request.dry_run and not request.idempotency_key:
             raise invalid("idempotency_key", "is required, unless dry_run is true")
@@ -93,8 +100,8 @@ class RunResumer:
         answer.replayed = started.replayed
         return answer
 
-    def _start(self, plan: _Plan, caller: Principal) -> runs_pb2.StartRunResponse:
-        """Starts the new run, with a copy of the uploaded files, which is removed again unless the run takes it."""
+    def _start(self, plan: _ResumePlan, caller: Principal) -> runs_pb2.StartRunResponse:
+        """Starts the new run with a copy of the uploaded files; expires the copy if no new run was started."""
         upload_id = "" if plan.upload_id is None else self._uploads.copy(plan.upload_id, caller.actor)
         started = None
         try:
@@ -112,7 +119,7 @@ class RunResumer:
             return None
 
         def work(tx: Tx) -> runs_pb2.ResumeRunResponse | None:
-            ended = _found_run(tx, request.run_id)
+            ended = _require_run(tx, request.run_id)
             record = start_sql.record(tx, ended.key_id, _own_key(request))
             if record is None or not is_bound(record, self._services.clock()):
                 return None
@@ -121,7 +128,7 @@ class RunResumer:
                 raise started
             if started is None:
                 return None
-            run = _found_run(tx, started)
+            run = _require_run(tx, started)
             steps = runs_sql.steps_of(tx, started)
             return runs_pb2.ResumeRunResponse(
                 run=messages.detail(run),
@@ -137,7 +144,7 @@ class RunResumer:
 
         return self._services.database.snapshot(work)
 
-    def _plan(self, request: runs_pb2.ResumeRunRequest, caller: Principal) -> _Plan:
+    def _plan(self, request: runs_pb2.ResumeRunRequest, caller: Principal) -> _ResumePlan:
         services = self._services
         at = services.clock()
         found = services.database.snapshot(lambda tx: self._find(tx, request, caller, at))
@@ -146,10 +153,10 @@ class RunResumer:
             raise refusal
         assert found.now.version is not None
         start = _new_start(request, found, at)
-        inputs = judge_inputs(start, found.now, services.capabilities.providers, found.uploaded)
-        for judged in (inputs.parameters, inputs.policy):
-            if isinstance(judged, ApiError):
-                raise judged
+        inputs = validate_inputs(start, found.now, services.capabilities.providers, found.uploaded)
+        for validated in (inputs.parameters, inputs.policy):
+            if isinstance(validated, ApiError):
+                raise validated
         assert isinstance(inputs.parameters, dict)
         assert isinstance(inputs.policy, dict)
         ended = EndedRun(
@@ -173,12 +180,12 @@ class RunResumer:
         items_reused = frozenset(one.step for one in decisions if one.items_reused)
         upload_id = None if found.uploaded is None else found.uploaded.upload_id
         resumption = Resumption(found.run.run_id, reused, request.again, items_reused)
-        return _Plan(
+        return _ResumePlan(
             start._replace(resumption=resumption), found.now.version, decisions, upload_id, found.run.resumed_by
         )
 
-    def _find(self, tx: Tx, request: runs_pb2.ResumeRunRequest, caller: Principal, at: int) -> _Found:
-        run = _found_run(tx, request.run_id)
+    def _find(self, tx: Tx, request: runs_pb2.ResumeRunRequest, caller: Principal, at: int) -> _ResumeRows:
+        run = _require_run(tx, request.run_id)
         _require_resumable(tx, run, at, again=request.again or request.dry_run)
         version = request.version if request.HasField("version") else None
         before, now = (
@@ -188,13 +195,13 @@ class RunResumer:
         if before is None or now is None or not _sees(caller, run.workflow_id):
             raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
         upload_id = uploads_sql.of_run(tx, run.run_id)
-        uploaded = None if upload_id is None else counted_uploads(tx, upload_id)
+        uploaded = None if upload_id is None else count_uploads(tx, upload_id)
         steps = sql.steps_of(tx, run.run_id)
-        return _Found(run, steps, uploaded, before, now, _ended_children(tx, run, steps), _new_children(tx, now))
+        return _ResumeRows(run, steps, uploaded, before, now, _ended_children(tx, run, steps), _new_children(tx, now))
 
 
 def _ended_children(tx: Tx, run: RunRow, steps: Sequence[sql.ReusableStepRow]) -> dict[str, frozenset[tuple[str, int]]]:
-    """Returns the workflow versions of the children of each step, of a reused one those in the run that it is from."""
+    """Returns the workflow versions of each step's child runs; a reused step's are from the run that executed it."""
     of_runs = {step.reused_from or run.run_id: None for step in steps if step.kind == WORKFLOW}
     found = {run_id: sql.child_versions(tx, run_id) for run_id in of_runs}
     return {
@@ -208,17 +215,17 @@ def _ended_children(tx: Tx, run: RunRow, steps: Sequence[sql.ReusableStepRow]) -
     }
 
 
-def _new_children(tx: Tx, terms: ResolvedWorkflow) -> dict[str, tuple[str, int]]:
-    """Returns the workflow version that each step would start as a child."""
+def _new_children(tx: Tx, workflow: ResolvedWorkflow) -> dict[str, tuple[str, int]]:
+    """Returns the workflow version, by id and number, that each step would start as a child run."""
     found = {}
-    for step in terms.steps:
+    for step in workflow.steps:
         row = None if step.child is None else workflows_sql.get_by_name(tx, step.child.name)
         if row is not None and step.child is not None:
             found[step.step] = (row.workflow_id, step.child.version or row.active_version or row.newest_version)
     return found
 
 
-def _found_run(tx: Tx, run_id: str) -> RunRow:
+def _require_run(tx: Tx, run_id: str) -> RunRow:
     run = runs_sql.run(tx, run_id, None)
     if run is None:
         raise run_not_found(run_id, None)
@@ -251,13 +258,13 @@ def _require_resumable(tx: Tx, run: RunRow, at: int, *, again: bool) -> None:
             raise invalid("run_id", f"must be of a run whose key is valid; key {run.key_id} is {ended}")
 
 
-def _new_start(request: runs_pb2.ResumeRunRequest, found: _Found, at: int) -> ParsedStart:
-    """Returns the start of the new run, with the inputs of the ended one but for parameters that the request gives."""
+def _new_start(request: runs_pb2.ResumeRunRequest, found: _ResumeRows, at: int) -> ParsedStart:
+    """Returns the start of the new run: inputs of the ended run, overridden by parameters of the request."""
     run, declared = found.run, {each["name"] for each in found.now.parameters}
     before: JsonObject = json_text.parse(run.parameters or "{}")
     parameters = {name: value for name, value in before.items() if name in declared and not is_uploaded(value)}
     if request.HasField("parameters"):
-        parameters |= _given(request.parameters)
+        parameters |= _parse_parameters(request.parameters)
     tightened = _tightened(json_text.parse(run.pii_policy), found.before.pii_policy or {}, found.now.pii_policy or {})
     labels: dict[str, str] = json_text.parse(run.labels)
     start = parse_start(
@@ -278,8 +285,8 @@ def _new_start(request: runs_pb2.ResumeRunRequest, found: _Found, at: int) -> Pa
     return start._replace(fingerprint=_fingerprint(request))
 
 
-def _given(text: str) -> JsonObject:
-    """Returns the parameters of a request; refuses text that Python reads although it is not JSON, as a start does."""
+def _parse_parameters(text: str) -> JsonObject:
+    """Returns the parsed parameters of a request; as at a start, refuses NaN and other text that is no JSON."""
     try:
         given: JsonObject = json_text.parse(text)
         json_text.canonical(given).encode()
@@ -289,8 +296,8 @@ def _given(text: str) -> JsonObject:
 
 
 def _tightened(policy: Policy, before: Policy, now: Policy) -> Policy:
-    """Returns the fields of a run's policy that its start has tightened, and that tighten the new version's, too."""
-    # A policy that is off searches nothing, so any other field may be given with a mode.
+    """Returns the policy fields that the run's start had tightened, if they also tighten the new version's policy."""
+    # With a policy that is off, an override of the mode may set any other field.
     is_off = now["mode"] == "off"
     return {
         name: value
@@ -301,7 +308,7 @@ def _tightened(policy: Policy, before: Policy, now: Policy) -> Policy:
 
 
 def _own_key(request: runs_pb2.ResumeRunRequest) -> str:
-    """Returns the idempotency key apart from those that the key's callers send."""
+    """Returns the idempotency key with a prefix, so that it differs from all keys that callers send."""
     return f"resume {request.idempotency_key}"
 
 
@@ -310,13 +317,13 @@ def _fingerprint(request: runs_pb2.ResumeRunRequest) -> str:
     given.CopyFrom(request)
     given.ClearField("idempotency_key")
     if given.HasField("parameters"):
-        # As at a start, none and none given are one request, whatever their spelling.
-        given.parameters = json_text.canonical(_given(given.parameters))
+        # As at a start, spelling does not matter, and empty parameters equal absent ones.
+        given.parameters = json_text.canonical(_parse_parameters(given.parameters))
         if given.parameters == "{}":
             given.ClearField("parameters")
     return hashlib.sha256(b"resume " + given.SerializeToString(deterministic=True)).hexdigest()
 
 
 def _comparable(parameters: JsonObject) -> JsonObject:
-    """Returns parameters in which uploaded files stand for themselves: each run has a copy of its own."""
+    """Returns parameters with a placeholder for uploaded files, because each run has another copy of them."""
     return {name: _UPLOADED if is_uploaded(value) else value for name, value in parameters.items()}

@@ -1,4 +1,4 @@
-"""SQL of a resume: the steps of an ended run with their files and children, and its key."""
+"""SQL of a resume: reads an ended run's steps with their stored files and child runs, and its API key."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from backend.storage.tables.segments import steps
 
 
 class ReusableStepRow(NamedTuple):
-    """A step of an ended run, with the number of its files that are still stored."""
+    """A step of an ended run, with the numbers of its stored outputs and shared files."""
 
     step: str
     kind: str
@@ -26,7 +26,7 @@ class ReusableStepRow(NamedTuple):
 
 
 class ChildVersionRow(NamedTuple):
-    """The workflow version that completed children of a step have run."""
+    """A workflow version that completed child runs of a step have executed."""
 
     parent_step: str
     workflow_id: str
@@ -34,7 +34,7 @@ class ChildVersionRow(NamedTuple):
 
 
 class KeyValidityRow(NamedTuple):
-    """Key of a run, with what decides whether it may start another."""
+    """Name and validity of a run's API key."""
 
     name: str
     expires_at: int
@@ -71,10 +71,10 @@ def steps_of(tx: Tx, run_id: str) -> list[ReusableStepRow]:
 
 
 def child_versions(tx: Tx, run_id: str) -> list[ChildVersionRow]:
-    """Returns the workflow versions that the completed children of a run have run, each once for each step."""
+    """Returns the workflow versions of the completed child runs of a run, distinct by step."""
     return tx.all(_CHILD_VERSIONS, of_run_id=run_id)
 
 
 def key(tx: Tx, key_id: str) -> KeyValidityRow | None:
-    """Returns a key, or None where it was deleted."""
+    """Returns an API key, or None if it was deleted."""
     return tx.first(_KEY, of_key_id=key_id)

@@ -1,1 +1,1 @@
-"""Starting a run."""
+"""Starting a run: parsing, ordered checks, rows, and one transaction."""

@@ -1,4 +1,4 @@
-"""Starts children: runs of steps that name a workflow. They take neither slots nor quota of their key."""
+"""Starts child runs, for steps that name a workflow. Child runs take neither slots nor quota of their key."""
 
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ from backend.services.runs.change_records import NewEvent, log_change
 from backend.services.runs.lifecycle import append_events
 from backend.services.runs.start import children_sql, sql
 from backend.services.runs.start.new_run import new_run
-from backend.services.runs.start.rules import Inputs, ParentStep, ParsedStart, judge_inputs
+from backend.services.runs.start.rules import ParentStep, ParsedStart, ValidatedInputs, validate_inputs
 from backend.services.runs.start.start_group import count_recorded
 from backend.services.workflows import sql as workflows_sql
 from backend.services.workflows.resolved_workflow import ChildWorkflow, ResolvedWorkflow, load_workflow
@@ -19,17 +19,17 @@ from backend.services.workflows.rules import MOST_DEPTH
 from backend.storage.database import Tx
 
 MOST_CHILDREN: Final = 100
-"""Most children of a run, those included that were started for an attempt that failed."""
+"""Most child runs of a run, including those of failed attempts."""
 
 
 class ChildRefusedError(Exception):
-    """A child cannot be started; the text says why, for a person."""
+    """A child run cannot be started; the text tells a person why."""
 
 
 class NewChild(NamedTuple):
-    """A child to start for a step, or for an item of it, of a segment that executes.
+    """A child run to start, for a step of an executing segment or for an item of its fan-out.
 
-    `run_id` is made once for each attempt: a change that is made again finds the run that it has started.
+    `run_id` is made once for each attempt, so that a repeated transaction finds the child that it has started.
     """
 
     run_id: str
@@ -44,37 +44,37 @@ class NewChild(NamedTuple):
 
 
 class ChildStarter:
-    """Starts children, as the runtime of the parent does. Thread-safe."""
+    """Starts child runs for the runtime. Thread-safe."""
 
     def __init__(self, cache: RevisionedCache, capabilities: Capabilities) -> None:
         self._cache = cache
         self._capabilities = capabilities
 
-    def terms(self, tx: Tx, workflow: ChildWorkflow) -> ResolvedWorkflow:
-        """Returns the version that a child would run.
+    def resolve(self, tx: Tx, named: ChildWorkflow) -> ResolvedWorkflow:
+        """Returns the workflow version that a child would execute.
 
         Raises:
-            ChildRefusedError: there is none, or it cannot be started.
+            ChildRefusedError: the workflow or version does not exist, or cannot be started.
         """
-        row = workflows_sql.get_by_name(tx, workflow.name)
-        terms = None
+        row = workflows_sql.get_by_name(tx, named.name)
+        workflow = None
         if row is not None:
-            terms = load_workflow(self._cache, tx, self._capabilities, row.workflow_id, workflow.version)
-        if terms is None:
-            raise ChildRefusedError(f"there is no workflow named '{workflow.name}'")
-        if (refusal := terms.refusal()) is not None:
-            raise ChildRefusedError(f"workflow '{workflow.name}' cannot be started: {_words(refusal)}")
-        return terms
+            workflow = load_workflow(self._cache, tx, self._capabilities, row.workflow_id, named.version)
+        if workflow is None:
+            raise ChildRefusedError(f"there is no workflow named '{named.name}'")
+        if (refusal := workflow.refusal()) is not None:
+            raise ChildRefusedError(f"workflow '{named.name}' cannot be started: {_words(refusal)}")
+        return workflow
 
-    def judge(self, child: NewChild, terms: ResolvedWorkflow) -> Inputs:
-        """Judges the parameters of a child; needs no transaction."""
-        return judge_inputs(_start(child, terms), terms, self._capabilities.providers)
+    def validate_inputs(self, child: NewChild, workflow: ResolvedWorkflow) -> ValidatedInputs:
+        """Validates the parameters of a child; needs no transaction."""
+        return validate_inputs(_start(child, workflow), workflow, self._capabilities.providers)
 
-    def start(self, tx: Tx, child: NewChild, inputs: Inputs) -> None:
-        """Records a child, and `child.started` of its parent, once; wakes launchers.
+    def start(self, tx: Tx, child: NewChild, inputs: ValidatedInputs) -> None:
+        """Writes a child's rows and its parent's event `child.started`, once; wakes launchers.
 
         Raises:
-            ChildRefusedError: its parent is too deep, or has too many; as `terms`; or its parameters do not fit.
+            ChildRefusedError: the parent is too deep or has too many children, or parameters do not fit; as `resolve`.
             SegmentEndedError: the parent's segment does not run any more.
         """
         if children_sql.exists(tx, child.run_id):
@@ -84,14 +84,14 @@ class ChildStarter:
             raise ChildRefusedError(f"a run may start workflows at most {MOST_DEPTH} deep")
         if parent.children >= MOST_CHILDREN:
             raise ChildRefusedError(f"a run may start at most {MOST_CHILDREN} others")
-        terms = self.terms(tx, child.workflow)
-        if inputs.terms is not terms:
-            inputs = self.judge(child, terms)
+        workflow = self.resolve(tx, child.workflow)
+        if inputs.workflow is not workflow:
+            inputs = self.validate_inputs(child, workflow)
         if isinstance(inputs.parameters, ApiError):
             raise ChildRefusedError(
                 f"its parameters do not fit workflow '{child.workflow.name}': {_words(inputs.parameters)}"
             )
-        start = _start(child, terms)._replace(
+        start = _start(child, workflow)._replace(
             key_id=parent.key_id,
             client_reference=parent.client_reference,
             labels=parent.labels,
@@ -114,18 +114,18 @@ class ChildStarter:
             None,
             RunStatus.QUEUED,
             key_id=parent.key_id,
-            workflow_id=terms.workflow_id,
+            workflow_id=workflow.workflow_id,
             segment_id=new.segment.segment_id,
         )
 
 
-def _start(child: NewChild, terms: ResolvedWorkflow) -> ParsedStart:
+def _start(child: NewChild, workflow: ResolvedWorkflow) -> ParsedStart:
     return ParsedStart(
         key_id="",
-        workflow_id=terms.workflow_id,
+        workflow_id=workflow.workflow_id,
         idempotency_key="",
         fingerprint="",
-        version=terms.version,
+        version=workflow.version,
         parameters=child.parameters,
         policy_override=None,
         input_text=None,
@@ -138,6 +138,6 @@ def _start(child: NewChild, terms: ResolvedWorkflow) -> ParsedStart:
 
 
 def _words(refusal: ApiError) -> str:
-    """Returns what a refusal says, with its particulars."""
+    """Returns the reasons and problems of a refusal as one text, or its message if it has none."""
     particulars = [*refusal.reasons, *(f"{name} {reason}" for name, reason in refusal.problems)]
     return "; ".join(particulars) if particulars else refusal.message

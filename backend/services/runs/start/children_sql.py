@@ -1,4 +1,4 @@
-"""SQL of the start of a child: what it takes over from its parent, and how many the parent has."""
+"""SQL of the start of a child run: reads the parent's columns that it inherits, and counts its siblings."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from backend.storage.tables.runs import runs
 
 
 class ParentRow(NamedTuple):
-    """A run that starts a child, and how many it has started."""
+    """A parent run: columns that its children inherit, and the number of its children."""
 
     key_id: str
     triggered_by: str
@@ -29,10 +29,10 @@ _EXISTS = ScalarQuery[str](select(runs.c.run_id).where(runs.c.run_id == bindpara
 
 
 def parent(tx: Tx, run_id: str) -> ParentRow:
-    """Returns a run that exists, with the number of its children."""
+    """Returns a parent run, which must exist, with the number of its children."""
     return tx.one(_PARENT, of_run_id=run_id)
 
 
 def exists(tx: Tx, run_id: str) -> bool:
-    """Returns whether there is such a run."""
+    """Returns whether a run exists."""
     return tx.exists(_EXISTS, of_run_id=run_id)

@@ -1,4 +1,4 @@
-"""The rows that a start writes (contract 12.30)."""
+"""Makes the rows of a new run, and its idempotency record, from a validated start (contract 12.30)."""
 
 from typing import Final, NamedTuple
 
@@ -9,14 +9,14 @@ from backend.common.ids import new_id
 from backend.common.json_text import JsonObject
 from backend.common.states import RunStatus, SegmentState, StepStatus
 from backend.services.runs.redaction_manifest import pending_manifest
-from backend.services.runs.start.rules import NO_RESUMPTION, Inputs, ParsedStart
+from backend.services.runs.start.rules import NO_RESUMPTION, ParsedStart, ValidatedInputs
 from backend.services.workflows.resolved_workflow import Phase, ResolvedWorkflow
 from backend.storage.tables.runs import RunRow
 from backend.storage.tables.segments import SegmentRow, StepRow
 
 Row = JsonObject
 
-# SQLite's driver would look for an adapter of what is no plain text.
+# Plain texts, because SQLite's driver searches an adapter for each enum member.
 _QUEUED: Final = RunStatus.QUEUED.value
 _QUEUED_SEGMENT: Final = SegmentState.QUEUED.value
 _PENDING: Final = StepStatus.PENDING.value
@@ -32,15 +32,15 @@ _NEW_RUN: Final[Row] = {
 
 
 class NewRun(NamedTuple):
-    """The rows of a run that no check refused: its own, those of its steps, and that of its first segment."""
+    """The rows of an admitted run: of the run, its steps, and its first segment."""
 
     run: RunRow
     steps: list[StepRow]
     segment: SegmentRow
 
 
-def new_run(start: ParsedStart, inputs: Inputs, run_id: str | None = None) -> NewRun:
-    """Returns the rows of a run that is admitted with these inputs, under a new id unless one is given."""
+def new_run(start: ParsedStart, inputs: ValidatedInputs, run_id: str | None = None) -> NewRun:
+    """Returns the rows of an admitted run, with a new id unless `run_id` is given."""
     run_id = run_id or new_id("run")
     segment = SegmentRow(
         segment_id=new_id("seg"),
@@ -54,11 +54,11 @@ def new_run(start: ParsedStart, inputs: Inputs, run_id: str | None = None) -> Ne
         ended_at=None,
         last_seq=0,
     )
-    return NewRun(_run(run_id, start, inputs), _steps(run_id, start, inputs.terms), segment)
+    return NewRun(_run(run_id, start, inputs), _steps(run_id, start, inputs.workflow), segment)
 
 
-def binding(start: ParsedStart, run_id: str | None, first_used_at: int) -> Row:
-    """Returns the idempotency record of a start; `run_id` is None where it was refused."""
+def idempotency_record(start: ParsedStart, run_id: str | None, first_used_at: int) -> Row:
+    """Returns the idempotency record of a start; `run_id` is None if the start was refused."""
     return {
         "key_id": start.key_id,
         "idempotency_key": start.idempotency_key,
@@ -68,10 +68,10 @@ def binding(start: ParsedStart, run_id: str | None, first_used_at: int) -> Row:
     }
 
 
-def _run(run_id: str, start: ParsedStart, inputs: Inputs) -> RunRow:
+def _run(run_id: str, start: ParsedStart, inputs: ValidatedInputs) -> RunRow:
     assert isinstance(inputs.policy, dict)
-    terms = inputs.terms
-    assert terms.version is not None
+    workflow = inputs.workflow
+    assert workflow.version is not None
     manifest = None if inputs.policy["mode"] == "off" else pending_manifest(run_id, inputs.policy)
     return RunRow(
         **_NEW_RUN
@@ -79,28 +79,28 @@ def _run(run_id: str, start: ParsedStart, inputs: Inputs) -> RunRow:
             "run_id": run_id,
             "key_id": start.key_id,
             "workflow_id": start.workflow_id,
-            "workflow_name": terms.name,
-            "version": terms.version,
+            "workflow_name": workflow.name,
+            "version": workflow.version,
             "triggered_by": start.triggered_by,
             "created_at": start.at,
             "client_reference": start.client_reference,
             "labels": start.labels,
-            "steps_total": len(terms.steps),
+            "steps_total": len(workflow.steps),
             "parameters": json_text.write(inputs.parameters),
             "input_text": start.input_text,
             "resumed_from": None if start.resumption is None else start.resumption.run_id,
-            "max_run_hours": terms.max_run_hours,
-            "result_schema_version": terms.result_schema_version,
+            "max_run_hours": workflow.max_run_hours,
+            "result_schema_version": workflow.result_schema_version,
             "pii_policy": orjson.dumps(inputs.policy).decode(),
             "pii_redaction": manifest,
-            # With a policy, outputs stay closed from the beginning until the final sweep has passed them.
+            # With a policy, outputs cannot be read until their final sweep.
             "redaction_state": "none" if manifest is None else "pending",
         }
         | ({} if start.parent is None else start.parent._asdict())
     )
 
 
-def _steps(run_id: str, start: ParsedStart, terms: ResolvedWorkflow) -> list[StepRow]:
+def _steps(run_id: str, start: ParsedStart, workflow: ResolvedWorkflow) -> list[StepRow]:
     resumption = start.resumption or NO_RESUMPTION
     return [
         StepRow(
@@ -128,5 +128,5 @@ def _steps(run_id: str, start: ParsedStart, terms: ResolvedWorkflow) -> list[Ste
             items_failed=None,
             items_from=resumption.run_id if step.step in resumption.items_reused else None,
         )
-        for position, step in enumerate(terms.steps)
+        for position, step in enumerate(workflow.steps)
     ]

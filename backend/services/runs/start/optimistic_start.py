@@ -1,6 +1,6 @@
-"""The start of a run in one round trip, for a database to which every statement is one.
+"""Starts a run in one round trip to a remote database, by guessed facts.
 
-It judges a start by the facts that the key's last start found, and the database applies it only where they still hold.
+The checks use the facts that the key's last start read; the database inserts the rows only if the facts still hold.
 """
 
 import threading
@@ -10,8 +10,8 @@ from typing import Final
 from backend.common.caches import RevisionedCache
 from backend.common.clock import utc_day
 from backend.services.runs.start import optimistic_start_sql
-from backend.services.runs.start.new_run import NewRun, binding, new_run
-from backend.services.runs.start.rules import Inputs, ParsedStart, StartContext, claim_of, first_refusal
+from backend.services.runs.start.new_run import NewRun, idempotency_record, new_run
+from backend.services.runs.start.rules import ParsedStart, StartContext, ValidatedInputs, claim_of, first_refusal
 from backend.services.runs.start.sql import FactsRow
 from backend.services.workflows.resolved_workflow import cached_workflow
 from backend.storage.database import key_of
@@ -21,7 +21,7 @@ _MAX_KEYS: Final = 10_000
 
 
 class OptimisticStart:
-    """Starts runs by remembered facts of up to `max_keys` keys. Thread-safe."""
+    """Starts runs by the cached facts of up to `max_keys` API keys. Thread-safe."""
 
     def __init__(self, single_round_trip: SingleRoundTrip, cache: RevisionedCache, max_keys: int = _MAX_KEYS) -> None:
         self._single_round_trip = single_round_trip
@@ -32,15 +32,15 @@ class OptimisticStart:
         self._facts: OrderedDict[str, FactsRow] = OrderedDict()
 
     def remember(self, key_id: str, facts: FactsRow) -> None:
-        """Keeps the facts that a start of the key found, a row of `sql.facts`."""
+        """Caches the facts that a start of the key has read, a row of `sql.facts`."""
         with self._lock:
             self._facts.pop(key_id, None)
             self._facts[key_id] = facts
             if len(self._facts) > self._max_keys:
                 self._facts.popitem(last=False)
 
-    def start(self, start: ParsedStart, inputs: Inputs) -> NewRun | None:
-        """Starts a run, judged by the same checks as any other; None where it must be decided in a transaction.
+    def start(self, start: ParsedStart, inputs: ValidatedInputs) -> NewRun | None:
+        """Starts a run after the checks of every start; returns None if a transaction must decide the start.
 
         Raises:
             ClaimedError: another start with the same idempotency key is being decided.
@@ -48,28 +48,28 @@ class OptimisticStart:
         facts = self._expected_facts(start.key_id)
         if facts is None:
             return None
-        terms = cached_workflow(self._cache, start.workflow_id, start.version, facts.resource_revision)
-        if terms is not inputs.terms or first_refusal(StartContext(start, facts, terms, inputs)) is not None:
+        workflow = cached_workflow(self._cache, start.workflow_id, start.version, facts.resource_revision)
+        if workflow is not inputs.workflow or first_refusal(StartContext(start, facts, workflow, inputs)) is not None:
             return None
         new = new_run(start, inputs)
         found, started = optimistic_start_sql.start(
             self._single_round_trip,
             facts,
             new,
-            binding(start, new.run.run_id, start.at),
+            idempotency_record(start, new.run.run_id, start.at),
             utc_day(start.at),
             start.trace,
             lock_key=key_of(start.key_id),
             claim=claim_of(start.key_id, start.idempotency_key),
         )
         self.remember(start.key_id, found)
-        # It finds its own run where the connection was lost after the run was started.
+        # After a lost connection, the repeated insert finds the run that the first one started.
         return new if started or found.run_id == new.run.run_id else None
 
     def _expected_facts(self, key_id: str) -> FactsRow | None:
-        """Returns facts that leave the key one free slot and one unit of its quota; None where it may have neither.
+        """Returns cached facts, but with one free slot and one unit of quota left; None if the key may lack either.
 
-        A start that is admitted with one left of each is admitted with more of them, too.
+        The database compares both counters with `<=`, because more slots or quota do not refuse a start.
         """
         known = self._facts.get(key_id)
         if known is None or known.key_id is None:

@@ -1,6 +1,6 @@
-"""SQL of an optimistic start: it writes the rows only if the facts are those that it was judged by.
+"""SQL of an optimistic start: a guarded insert that writes the rows only if the facts are as expected.
 
-It leaves what the functions of `sql` leave, by a guarded insert, and knows none of the rules.
+It writes the same rows as the functions of `sql`, and contains no rules.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _START: Final = GuardedInsert(
     query=sql.FACTS,
     equal=[name for name in sql.FactsRow._fields if name not in {*_COUNTERS, *_RECORD}],
     at_most=_COUNTERS,
-    # The record of a start that took place keeps it from taking place again.
+    # An existing idempotency record prevents a second start.
     null=["fingerprint"],
     inserts={
         "record": InsertedRows(idempotency_records, idempotency_records.columns.keys()),
@@ -32,7 +32,7 @@ _START: Final = GuardedInsert(
     },
 )
 
-# Most runs have no label, and their statement stays the shorter one.
+# A separate statement, because most runs have no label.
 _LABELLED_START: Final = replace(
     _START, inserts={**_START.inserts, "label": InsertedRows(run_labels, run_labels.columns.keys(), many=True)}
 )
@@ -52,7 +52,7 @@ def start(
     lock_key: str,
     claim: str,
 ) -> tuple[sql.FactsRow, bool]:
-    """Starts a run if the facts are as expected; returns the facts, and whether it was started.
+    """Inserts a run if the facts are as expected; returns the actual facts, and whether it was inserted.
 
     Raises as `SingleRoundTrip`.
     """

@@ -1,4 +1,4 @@
-"""Rules of a start: the parsed request, and the ordered checks of which the first refusal decides (12.6)."""
+"""Rules of a start: parses a request, validates its inputs, runs ordered checks; the first refusal wins (12.6)."""
 
 import hashlib
 from collections.abc import Callable
@@ -28,10 +28,10 @@ _BODY = _JSON_FIELDS | {"input_text", "client_reference", "version", "upload_id"
 
 
 class Resumption(NamedTuple):
-    """The ended run that a new run takes over from, and the handles of the steps of it that the new run reuses.
+    """The ended run that a new run resumes, and the handles of the steps that the new run reuses.
 
-    `again` says that another run may have taken over from it already. Of the fan-outs in `items_reused`, which did not
-    complete, completed items are reused.
+    `again` allows that another run has resumed it already. `items_reused` are incomplete fan-outs whose completed items
+    are reused.
     """
 
     run_id: str
@@ -46,7 +46,7 @@ NO_RESUMPTION: Final = Resumption("", frozenset(), again=False)
 class ScheduledStart(NamedTuple):
     """The schedule, or planned start, that starts a run.
 
-    `admit` is called in the transaction that adds the run, with its id; nothing of the start holds where it raises.
+    `admit` is called with the run's id in the transaction that adds the run; an exception rolls the start back.
     """
 
     schedule: str
@@ -55,7 +55,7 @@ class ScheduledStart(NamedTuple):
 
 
 class ParentStep(NamedTuple):
-    """The run and step that start a child, the index of the item that it is for, and how many runs are above it."""
+    """The run, the step and the index of the item that start a child run, and the child's depth."""
 
     parent_run_id: str
     parent_step: str
@@ -66,9 +66,8 @@ class ParentStep(NamedTuple):
 class ParsedStart(NamedTuple):
     """One call to start a run; `key_id` is empty for an internal caller, `upload_id` without uploaded files.
 
-    `fingerprint` is a digest of workflow id and canonical body: bodies that hold the same values have the same one,
-    whatever their spelling, and so have bodies without parameters, labels or override and with empty ones (contract
-    12.8).
+    `fingerprint` is a digest of workflow id and canonical body: it does not depend on spelling, and empty parameters,
+    labels or override equal absent ones (contract 12.8).
     """
 
     key_id: str
@@ -85,26 +84,26 @@ class ParsedStart(NamedTuple):
     at: int
     upload_id: str = ""
     trace: tuple[str, str | None] | None = None
-    """`traceparent` and `tracestate` of the span that starts the run, where that is recorded."""
+    """`traceparent` and `tracestate` of the span that starts the run, if it is recorded."""
     resumption: Resumption | None = None
     scheduled: ScheduledStart | None = None
     parent: ParentStep | None = None
 
 
 def claim_of(key_id: str, idempotency_key: str) -> str:
-    """Returns the claim of the starts that share an idempotency key of one API key, of which one decides at a time."""
+    """Returns the claim name by which one start at a time decides on an idempotency key of an API key."""
     return f"start {key_id} {idempotency_key}"
 
 
 def is_bound(record: FactsRow | RecordRow, at: int) -> bool:
-    """Returns whether an idempotency record still holds: for 24 h from its first use."""
+    """Returns whether an idempotency record is still valid: for 24 h from its first use."""
     return record.first_used_at is not None and is_recent(record.first_used_at, at, RECORD_LIFE_MS)
 
 
 def earlier_run(record: FactsRow | RecordRow, fingerprint: str) -> str | ApiError | None:
-    """Returns the run of an earlier start with this idempotency key, by the record that the key is bound to.
+    """Returns the run of an earlier start from the idempotency record.
 
-    None where that start was refused; the refusal where the key is bound to another body (contract 12.9).
+    Returns None if that start was refused, and an error if the record has another fingerprint (contract 12.9).
     """
     if record.fingerprint != fingerprint:
         return ApiError(errors_pb2.ERROR_REASON_IDEMPOTENCY_CONFLICT)
@@ -112,10 +111,10 @@ def earlier_run(record: FactsRow | RecordRow, fingerprint: str) -> str | ApiErro
 
 
 def parse_start(request: runs_pb2.StartRunRequest, key_id: str | None, at: int) -> ParsedStart:
-    """Returns a parsed request.
+    """Parses a start request; `key_id` is None for an internal caller, `at` is the time of the start.
 
     Raises:
-        ApiError: `invalid_request`, for what is not JSON although Python reads it: NaN, Infinity, lone surrogates.
+        ApiError: `invalid_request` for text that is no JSON, including NaN, Infinity and lone surrogates.
     """
     body = {field.name: value for field, value in request.ListFields() if field.name in _BODY}
     given = request.labels
@@ -129,7 +128,7 @@ def parse_start(request: runs_pb2.StartRunRequest, key_id: str | None, at: int) 
         except (ValueError, RecursionError):
             raise invalid(name, "must be JSON") from None
     for name in _JSON_FIELDS:
-        # Only what has the type that the field asks for: another value is refused.
+        # Other empty values have the wrong type, and are refused later.
         if body.get(name) in ({}, None):
             spelled.pop(name, None)
     whole = json_text.canonical([request.workflow_id, spelled])
@@ -152,45 +151,45 @@ def parse_start(request: runs_pb2.StartRunRequest, key_id: str | None, at: int) 
     )
 
 
-class Inputs(NamedTuple):
-    """The values that a start has under one version's terms, or their refusals."""
+class ValidatedInputs(NamedTuple):
+    """Validated parameters and PII policy of a start for one workflow version; an ApiError where invalid."""
 
-    terms: ResolvedWorkflow
+    workflow: ResolvedWorkflow
     parameters: JsonObject | ApiError
     policy: Policy | ApiError
 
 
 class StartContext(NamedTuple):
-    """Everything that a start depends on; `facts` is a row of `sql.facts`."""
+    """Everything that the checks of a start read; `facts` is a row of `sql.facts`."""
 
     start: ParsedStart
     facts: FactsRow
-    terms: ResolvedWorkflow | None
-    inputs: Inputs | None
+    workflow: ResolvedWorkflow | None
+    inputs: ValidatedInputs | None
 
 
-def judge_inputs(
-    start: ParsedStart, terms: ResolvedWorkflow, providers: AbstractSet[str], uploaded: UploadedInputs | None = None
-) -> Inputs:
-    """Judges parameters and policy, the costly part, which needs no transaction.
+def validate_inputs(
+    start: ParsedStart, workflow: ResolvedWorkflow, providers: AbstractSet[str], uploaded: UploadedInputs | None = None
+) -> ValidatedInputs:
+    """Validates parameters and policy override of a start; costly, so it runs outside of the transaction.
 
-    The terms are those of a version that can be started; `providers` are as in `apply_override`.
+    The workflow version can be started; `providers` are as in `apply_override`.
     """
     parameters: JsonObject | ApiError
-    policy: Policy | ApiError = terms.pii_policy or {}
+    policy: Policy | ApiError = workflow.pii_policy or {}
     try:
         if uploaded is None:
-            parameters = effective_parameters(terms.parameters, start.parameters)
+            parameters = effective_parameters(workflow.parameters, start.parameters)
         else:
-            parameters = with_uploads(terms, start.parameters, uploaded)
+            parameters = with_uploads(workflow, start.parameters, uploaded)
     except ApiError as refusal:
         parameters = refusal
     if start.policy_override is not None:
         try:
-            policy = apply_override(terms.pii_policy or {}, start.policy_override, providers)
+            policy = apply_override(workflow.pii_policy or {}, start.policy_override, providers)
         except ApiError as refusal:
             policy = refusal
-    return Inputs(terms, parameters, policy)
+    return ValidatedInputs(workflow, parameters, policy)
 
 
 def first_refusal(context: StartContext) -> ApiError | None:
@@ -204,16 +203,16 @@ def first_refusal(context: StartContext) -> ApiError | None:
 
 def _workflow_accessible(context: StartContext) -> ApiError | None:
     access = read_access(context.facts.access_mode, context.facts.access_workflow_ids)
-    if context.terms is None or not access.allows(context.start.workflow_id):
+    if context.workflow is None or not access.allows(context.start.workflow_id):
         return ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
     return None
 
 
 def _startable(context: StartContext) -> ApiError | None:
     """Refuses a workflow that is not active, then an unknown version, then a version that is not ready."""
-    terms, inputs = context.terms, context.inputs
-    assert terms is not None
-    return None if inputs is not None and inputs.terms is terms else terms.refusal()
+    workflow, inputs = context.workflow, context.inputs
+    assert workflow is not None
+    return None if inputs is not None and inputs.workflow is workflow else workflow.refusal()
 
 
 def _licensed(context: StartContext) -> ApiError | None:

@@ -1,7 +1,7 @@
 """Starts runs: all checks and all rows of a start in one transaction (contract 12).
 
-A start is parsed, compared with its idempotency record and judged (`rules`), turned into rows (`new_run`) and written
-(`start_group`, `sql`).
+A start is parsed, compared with its idempotency record and checked (`rules`), turned into rows (`new_run`) and
+written (`start_group`, `sql`).
 """
 
 from collections.abc import Sequence
@@ -21,22 +21,22 @@ from backend.services.runs.change_records import log_change, log_steps
 from backend.services.runs.reads import find_run, find_state
 from backend.services.runs.runtime_port import BegunSegment, Runtime
 from backend.services.runs.start import sql
-from backend.services.runs.start.new_run import NewRun, binding, new_run
+from backend.services.runs.start.new_run import NewRun, idempotency_record, new_run
 from backend.services.runs.start.optimistic_start import OptimisticStart
 from backend.services.runs.start.rules import (
-    Inputs,
     ParsedStart,
     Resumption,
     StartContext,
+    ValidatedInputs,
     claim_of,
     earlier_run,
     first_refusal,
     is_bound,
-    judge_inputs,
     parse_start,
+    validate_inputs,
 )
 from backend.services.runs.start.start_group import StartGroup, count_recorded
-from backend.services.runs.start.uploaded import UploadedInputs, take_uploads, uploaded_inputs
+from backend.services.runs.start.uploaded import UploadedInputs, check_upload, take_uploads
 from backend.services.workflows.resolved_workflow import ResolvedWorkflow, cached_workflow, load_workflow
 from backend.storage.database import ClaimedError, Tx, key_of
 from backend.storage.tables.runs import RunRow
@@ -46,9 +46,9 @@ _QUICK_BYTES: Final = 2_048
 
 
 class _StartDecision(NamedTuple):
-    """The run that answers a start; `new` is its row where this start created it, None for a replay.
+    """The run that answers a start; `new` is its row, None for a replay.
 
-    `begun` is its first segment where that has begun.
+    `begun` is its first segment, if that has begun.
     """
 
     run_id: str
@@ -57,7 +57,7 @@ class _StartDecision(NamedTuple):
 
 
 class RunStarter:
-    """Starts runs. One start at a time decides on an idempotency key; others are refused while it does."""
+    """Starts runs. While one start decides on an idempotency key, other starts with that key are refused."""
 
     def __init__(self, services: Services, runtime: Runtime) -> None:
         self._database = services.database
@@ -77,12 +77,12 @@ class RunStarter:
         return self.start_parsed(parse_start(request, caller.key_id, self._clock()), caller)
 
     def start_parsed(self, start: ParsedStart, caller: Principal) -> Deferred[runs_pb2.StartRunResponse]:
-        """Starts a run as `start` does, which may take over from an ended one."""
-        inputs = self._judge_inputs(start)
+        """Starts a run as `start`, from a parsed start, which may come from a resume or a schedule."""
+        inputs = self._validate_inputs(start)
         try:
             new = self._start_optimistically(start, inputs, caller.request_id)
         except ClaimedError:
-            return Deferred.done(self._while_being_decided(start))
+            return Deferred.done(self._answer_undecided(start))
         if new is not None:
             return Deferred.done(_started(new))
         begun: list[BegunSegment] = []
@@ -96,39 +96,41 @@ class RunStarter:
         return Deferred(change, partial(self._answer, start))
 
     def fits_event_loop(self, request: runs_pb2.StartRunRequest) -> bool:
-        """Returns whether `start` reads nothing and judges the inputs in well under a millisecond."""
+        """Returns whether `start` needs no read and validates the inputs in well under a millisecond."""
         if request.ByteSize() > _QUICK_BYTES:
             return False
-        terms = cached_workflow(
+        workflow = cached_workflow(
             self._cache, request.workflow_id, request.version if request.HasField("version") else None
         )
-        return terms is not None and terms.judged_quickly
+        return workflow is not None and workflow.validates_quickly
 
     def _answer(self, start: ParsedStart, change: "Future[_StartDecision | ApiError]") -> runs_pb2.StartRunResponse:
         try:
             decided = change.result()
         except ClaimedError:
-            return self._while_being_decided(start)
+            return self._answer_undecided(start)
         if isinstance(decided, ApiError):
             raise decided
         return self._replay(decided.run_id) if decided.new is None else _started(decided.new)
 
-    def _judge_inputs(self, start: ParsedStart) -> Inputs | None:
-        """Checks the inputs before the transaction, which checks them again only if the workflow has changed.
+    def _validate_inputs(self, start: ParsedStart) -> ValidatedInputs | None:
+        """Validates the inputs before the transaction, which repeats it only if the workflow has changed.
 
-        Returns None if the workflow is missing or refuses starts, or if files were uploaded, which the transaction
-        checks.
+        Returns None if the workflow is missing or refuses starts, or if files were uploaded; then the transaction
+        validates them.
         """
         if start.upload_id:
             return None
-        terms = cached_workflow(self._cache, start.workflow_id, start.version)
-        if terms is None:
-            terms = self._database.snapshot(lambda tx: self._load_workflow(tx, start))
-        if terms is None or terms.refusal() is not None:
+        workflow = cached_workflow(self._cache, start.workflow_id, start.version)
+        if workflow is None:
+            workflow = self._database.snapshot(lambda tx: self._load_workflow(tx, start))
+        if workflow is None or workflow.refusal() is not None:
             return None
-        return judge_inputs(start, terms, self._capabilities.providers)
+        return validate_inputs(start, workflow, self._capabilities.providers)
 
-    def _start_optimistically(self, start: ParsedStart, inputs: Inputs | None, request_id: str) -> RunRow | None:
+    def _start_optimistically(
+        self, start: ParsedStart, inputs: ValidatedInputs | None, request_id: str
+    ) -> RunRow | None:
         new = (
             None
             if self._optimistic is None or inputs is None or start.resumption or start.scheduled
@@ -142,9 +144,9 @@ class RunStarter:
         return new.run
 
     def _decide_all(
-        self, tx: Tx, starts: Sequence[tuple[ParsedStart, Inputs | None, list[BegunSegment], Principal]]
+        self, tx: Tx, starts: Sequence[tuple[ParsedStart, ValidatedInputs | None, list[BegunSegment], Principal]]
     ) -> list[_StartDecision | ApiError]:
-        """Decides starts one after the other, and writes what they leave."""
+        """Decides starts one after the other, and writes their rows together."""
         group = StartGroup(tx, [start for start, *_ in starts])
         decided = [self._decide(group, *start) for start in starts]
         group.write()
@@ -154,16 +156,16 @@ class RunStarter:
         self,
         group: StartGroup,
         start: ParsedStart,
-        inputs: Inputs | None,
+        inputs: ValidatedInputs | None,
         begun: list[BegunSegment],
         caller: Principal,
     ) -> _StartDecision | ApiError:
-        """Records a new run, or finds the one that exists.
+        """Adds a new run to the group, or finds the run of an earlier start.
 
-        A refusal is returned, not raised, so that the binding of the idempotency key stays. What people start is
-        audited; a run of a key says itself whose it is.
+        A refusal is returned, not raised, so that the idempotency record is committed. Starts by people are audited; a
+        key's run has the key in its row.
         """
-        # Of an attempt whose transaction was undone.
+        # Segments of an earlier attempt, whose transaction was rolled back.
         for undone in begun:
             undone.settle(False)
         begun.clear()
@@ -176,22 +178,22 @@ class RunStarter:
         earlier = earlier_run(facts, start.fingerprint) if bound else None
         if earlier is not None:
             return earlier if isinstance(earlier, ApiError) else _StartDecision(earlier)
-        uploaded = uploaded_inputs(group.tx, start.upload_id, caller.actor, start.at) if start.upload_id else None
+        uploaded = check_upload(group.tx, start.upload_id, caller.actor, start.at) if start.upload_id else None
         if isinstance(uploaded, ApiError):
             return uploaded
-        terms = self._load_workflow(group.tx, start, facts.resource_revision)
-        if terms is not None and (inputs is None or inputs.terms is not terms) and terms.refusal() is None:
-            inputs = judge_inputs(start, terms, self._capabilities.providers, uploaded)
-        refusal = first_refusal(StartContext(start, facts, terms, inputs))
+        workflow = self._load_workflow(group.tx, start, facts.resource_revision)
+        if workflow is not None and (inputs is None or inputs.workflow is not workflow) and workflow.refusal() is None:
+            inputs = validate_inputs(start, workflow, self._capabilities.providers, uploaded)
+        refusal = first_refusal(StartContext(start, facts, workflow, inputs))
         first_used_at = (facts.first_used_at if bound else None) or start.at
         exists = facts.fingerprint is not None
         if refusal is not None:
             if not bound:
-                group.bind(binding(start, None, first_used_at), exists=exists)
+                group.bind(idempotency_record(start, None, first_used_at), exists=exists)
             return refusal
         assert inputs is not None
         new = new_run(start, inputs)
-        group.bind(binding(start, new.run.run_id, first_used_at), exists=exists)
+        group.bind(idempotency_record(start, new.run.run_id, first_used_at), exists=exists)
         return self._admit(group, start, new, inputs, uploaded, begun, caller)
 
     def _admit(
@@ -199,12 +201,12 @@ class RunStarter:
         group: StartGroup,
         start: ParsedStart,
         new: NewRun,
-        inputs: Inputs,
+        inputs: ValidatedInputs,
         uploaded: UploadedInputs | None,
         begun: list[BegunSegment],
         caller: Principal,
     ) -> _StartDecision:
-        """Adds a new run to the group, and begins its first segment in this process if that has room."""
+        """Adds a new run to the group, and begins its first segment if this process has a free slot."""
         run_id = new.run.run_id
         if start.resumption is not None:
             _link(group.tx, start.resumption, new.run)
@@ -212,7 +214,7 @@ class RunStarter:
             start.scheduled.admit(group.tx, run_id)
         if uploaded is not None:
             take_uploads(group.tx, uploaded, run_id, caller.actor, start.at)
-        # Files that were uploaded, and steps that are reused, are copied first.
+        # Uploaded files, and files of reused steps, must be copied first.
         copies = uploaded is not None or start.resumption is not None
         segment = None if copies else self._begin(new, inputs, begun, start.at)
         status = group.add(start, new, segment)
@@ -225,11 +227,11 @@ class RunStarter:
             _audit(group.tx, start, new.run, caller)
         return _StartDecision(run_id, new.run, segment)
 
-    def _begin(self, new: NewRun, inputs: Inputs, begun: list[BegunSegment], at: int) -> BegunSegment | None:
-        """Begins a new run's first segment if this process has room, and notes it in `begun`, which `_settle` reads."""
+    def _begin(self, new: NewRun, inputs: ValidatedInputs, begun: list[BegunSegment], at: int) -> BegunSegment | None:
+        """Begins a run's first segment if this process has a free slot, and adds it to `begun` for `_settle`."""
         assert isinstance(inputs.parameters, dict)
         segment_id = new.segment.segment_id
-        segment = self._runtime.begin_run(new.run, segment_id, new.steps, inputs.terms, inputs.parameters, at)
+        segment = self._runtime.begin_run(new.run, segment_id, new.steps, inputs.workflow, inputs.parameters, at)
         if segment is not None:
             begun.append(segment)
         return segment
@@ -237,8 +239,8 @@ class RunStarter:
     def _load_workflow(self, tx: Tx, start: ParsedStart, revision: int | None = None) -> ResolvedWorkflow | None:
         return load_workflow(self._cache, tx, self._capabilities, start.workflow_id, start.version, revision=revision)
 
-    def _while_being_decided(self, start: ParsedStart) -> runs_pb2.StartRunResponse:
-        """Answers a start whose idempotency key another start is deciding on."""
+    def _answer_undecided(self, start: ParsedStart) -> runs_pb2.StartRunResponse:
+        """Answers a start while another start decides on its idempotency key."""
         record = self._database.read(lambda tx: sql.record(tx, start.key_id, start.idempotency_key))
         earlier = earlier_run(record, start.fingerprint) if record is not None and is_bound(record, start.at) else None
         if isinstance(earlier, ApiError):
@@ -257,7 +259,7 @@ class RunStarter:
 
 
 def _settle(begun: Sequence[BegunSegment], change: "Future[_StartDecision | ApiError]") -> None:
-    """Keeps the segment of the committed attempt of a start, and releases those of attempts that were rolled back."""
+    """Settles the segments of a start: executes that of the committed attempt, releases those of rolled-back ones."""
     decided = None if change.exception() is not None else change.result()
     held = decided.begun if isinstance(decided, _StartDecision) else None
     for segment in begun:
@@ -291,10 +293,10 @@ def _audit(tx: Tx, start: ParsedStart, run: RunRow, caller: Principal) -> None:
 
 
 def _link(tx: Tx, resumption: Resumption, run: RunRow) -> None:
-    """Links an ended run with the run that takes over from it.
+    """Links an ended run with the run that resumes it.
 
     Raises:
-        ApiError: in this moment its data was erased, `already_purged`, or another run took over, `invalid_request`.
+        ApiError: `already_purged` if its data was erased meanwhile, `invalid_request` if another run resumed it.
     """
     if not sql.set_resumed_by(tx, resumption.run_id, run.run_id, again=resumption.again):
         ended = find_state(tx, resumption.run_id, None)

@@ -1,4 +1,4 @@
-"""SQL of a start: the facts that it is judged by, and the rows that it writes."""
+"""SQL of a start: reads the facts for its checks, and writes runs, steps, segments and idempotency records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ SEGMENT_COLUMNS: Final = ("segment_id", "run_id", "ordinal", "state", "created_a
 
 
 class RecordRow(NamedTuple):
-    """Run and request that an idempotency key is bound to."""
+    """An idempotency record: request fingerprint, run, and time of the first use."""
 
     fingerprint: str
     run_id: str | None
@@ -34,7 +34,7 @@ class RecordRow(NamedTuple):
 
 
 class KeyedRecordRow(NamedTuple):
-    """An idempotency key, and what it is bound to."""
+    """An idempotency record with its keys."""
 
     key_id: str
     idempotency_key: str
@@ -44,7 +44,7 @@ class KeyedRecordRow(NamedTuple):
 
 
 class FactsRow(NamedTuple):
-    """Everything in the database that a start depends on; None for what does not exist."""
+    """Everything in the database that a start depends on: key, usage, licence, idempotency record; None if absent."""
 
     key_id: str | None
     access_mode: str | None
@@ -65,7 +65,7 @@ class FactsRow(NamedTuple):
 
 @dataclass(slots=True)
 class StartRows:
-    """Rows of starts, by their tables; a segment that has not begun is the outbox of the launcher."""
+    """Rows of starts, by their tables; the launcher polls the table of segments for queued ones."""
 
     records: list[Row] = field(default_factory=list)
     runs: list[RunRow] = field(default_factory=list)
@@ -81,7 +81,7 @@ _IDEMPOTENCY_KEY: BindParameter[str] = bindparam("of_idempotency_key")
 _OF_RECORD: Final = and_(
     idempotency_records.c.key_id == _KEY, idempotency_records.c.idempotency_key == _IDEMPOTENCY_KEY
 )
-# One row, which always exists, as the deployment's does.
+# Joined to the deployment's row, which always exists, so that there is always one row.
 FACTS: Final = (
     select_row(
         FactsRow,
@@ -159,7 +159,7 @@ def record(tx: Tx, key_id: str, idempotency_key: str) -> RecordRow | None:
 
 
 def records(tx: Tx, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeyedRecordRow]:
-    """Returns the idempotency records that there are, by API key and idempotency key, several with one statement."""
+    """Returns existing idempotency records by (API key, idempotency key), 16 with one statement."""
     found = {}
     for first in range(0, len(keys), len(_PAIRS)):
         some = keys[first : first + len(_PAIRS)]
@@ -169,8 +169,8 @@ def records(tx: Tx, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Ke
     return found
 
 
-def bind_again(tx: Tx, record: Mapping[str, object]) -> None:
-    """Changes a record that exists: its 24 hours are over, or the start that it is of was refused."""
+def overwrite_record(tx: Tx, record: Mapping[str, object]) -> None:
+    """Overwrites an idempotency record that has expired or whose start was refused."""
     tx.enqueue(
         _CHANGE_RECORD,
         of_key_id=record["key_id"],
@@ -192,7 +192,7 @@ def add(tx: Tx, rows: StartRows) -> None:
 
 
 def label_rows(run: RunRow) -> list[Row]:
-    """Returns the rows of a run's labels, which people search by; a child is found under its parent."""
+    """Returns the rows of a run's labels for the search; none for a child run, which is listed under its parent."""
     if run.labels == "{}" or run.parent_run_id is not None:
         return []
     of_run = {"run_id": run.run_id, "created_at": run.created_at}
@@ -200,7 +200,7 @@ def label_rows(run: RunRow) -> list[Row]:
 
 
 def trace_row(run_id: str, trace: tuple[str, str | None]) -> Row:
-    """Returns the row of the span that starts a run."""
+    """Returns the row of the trace context that starts a run."""
     return {"run_id": run_id, "traceparent": trace[0], "tracestate": trace[1]}
 
 
@@ -210,16 +210,16 @@ def has_webhooks(tx: Tx, key_id: str) -> bool:
 
 
 def set_resumed_by(tx: Tx, run_id: str, new_run_id: str, *, again: bool) -> bool:
-    """Links an ended run with the run that takes over from it.
+    """Sets the run that resumes an ended run.
 
-    False, without a change, where it was erased, or, unless `again`, another run has taken over from it.
+    Returns False, without a change, if the run was erased, or, unless `again`, another run has resumed it.
     """
     tx.announce(run_id)
     return tx.run(_SET_RESUMED_BY, of_run_id=run_id, new_run_id=new_run_id, again=int(again)) == 1
 
 
 def count_starts(tx: Tx, key_id: str, day: int, number: int, *, first: bool) -> None:
-    """Counts starts against the key's quota of that UTC day; `first` says that it has none of that day yet."""
+    """Adds starts to the key's usage of a UTC day; `first` says that the day has no row yet."""
     if first:
         tx.enqueue(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=number)
     else:

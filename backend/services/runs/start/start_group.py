@@ -1,8 +1,7 @@
-"""The starts that one transaction decides, one after the other, with one statement for each table at its end.
+"""Batches the starts that one transaction decides, with one statement for each table at the end.
 
-A group commit takes what many callers start at once. Row by row and start by start, nine statements for each, the
-writer goes from code to code and gives the interpreter's lock away at each of them; together it does each thing for
-all. (`python -m benchmarks`: POST start.)
+A group commit serves concurrent starts. Nine statements for each start would make the writer release the GIL at every
+statement; batched statements do not. (`python -m benchmarks`: POST start.)
 """
 
 from collections import Counter
@@ -25,22 +24,22 @@ from backend.storage.database import Tx
 from backend.storage.tables.runs import RunRow
 from backend.storage.tables.segments import StepRow
 
-# SQLite's driver would look for an adapter of what is no plain text.
+# Plain texts, because SQLite's driver searches an adapter for each enum member.
 _ENDED: Final = SegmentState.ENDED.value
 _RUNNING: Final = SegmentState.RUNNING.value
 
 
 class StartGroup:
-    """The starts that one transaction decides one after the other.
+    """The starts of one transaction, decided one after the other.
 
-    Gives each the facts that it depends on, with the changes of those before it in the group (`facts`); collects the
-    rows that each adds (`bind`, `add`); and writes them all with one statement for each table (`write`).
+    `facts` returns the facts of a start, including the effects of earlier starts in the group; `bind` and `add` collect
+    rows; `write` writes all rows with one statement for each table.
     """
 
     def __init__(self, tx: Tx, starts: Sequence[ParsedStart]) -> None:
         self.tx = tx
         self._records: Mapping[tuple[str, str], KeyedRecordRow] = {}
-        # One that is alone finds its record with the other facts.
+        # A single start reads its record with the other facts.
         if len(starts) > 1:
             self._records = sql.records(tx, [(start.key_id, start.idempotency_key) for start in starts])
         self._admitted: Counter[str] = Counter()
@@ -50,9 +49,9 @@ class StartGroup:
         self._parked: list[tuple[str, str, int]] = []
 
     def facts(self, start: ParsedStart) -> FactsRow:
-        """Returns what the start depends on, with what the group has admitted before it.
+        """Returns the facts of a start, with counters raised by runs that the group has admitted.
 
-        Of several starts of a key, all but the idempotency records is read once.
+        For several starts of a key, only the idempotency records are read more than once.
         """
         key_id, day = start.key_id, utc_day(start.at)
         found = self._found.get((key_id, day))
@@ -69,17 +68,17 @@ class StartGroup:
         )
 
     def bind(self, record: Row, *, exists: bool) -> None:
-        """Binds an idempotency key; `exists` says that it has a record already."""
+        """Adds an idempotency record; `exists` says that it overwrites an earlier one."""
         if exists:
-            sql.bind_again(self.tx, record)
+            sql.overwrite_record(self.tx, record)
         else:
             self._rows.records.append(record)
 
     def add(self, start: ParsedStart, new: NewRun, begun: BegunSegment | None) -> RunStatus:
-        """Adds and counts a run; returns its status: running or waiting where its first segment has begun, else queued.
+        """Adds and counts a run; returns its status: running or waiting if its first segment has begun, else queued.
 
-        Such a run is written as that segment would leave it, which saves a round of the launcher, its commit, that of
-        the claim and the reads of both. (`python -m benchmarks`: POST start, a one-step run.)
+        A run whose segment has begun is written with the changes of the claim, which saves the transactions of launcher
+        and claim. (`python -m benchmarks`: POST start, a one-step run.)
         """
         rows, at, (run, steps, segment) = self._rows, start.at, new
         self._admitted[run.key_id] += 1
@@ -113,7 +112,7 @@ class StartGroup:
         return status
 
     def write(self) -> None:
-        """Writes all rows."""
+        """Writes all collected rows and counters."""
         tx, rows = self.tx, self._rows
         sql.add(tx, rows)
         for (key_id, day), number in self._counted.items():
@@ -124,7 +123,7 @@ class StartGroup:
                 has_webhooks[key_id] = sql.has_webhooks(tx, key_id)
             if has_webhooks[key_id]:
                 add_messages(tx, WebhookEvent.RUN_WAITING, run_id, at)
-        # Nothing else depends on uploads, the audit log, or the records of idempotency keys.
+        # No cached answer depends on uploads, the audit log, or idempotency records.
         for run in rows.runs:
             tx.changes_run(run.run_id, run.key_id)
         if rows.runs:
@@ -134,7 +133,7 @@ class StartGroup:
 
 
 def count_recorded(runs: Sequence[RunRow]) -> None:
-    """Counts recorded runs in the metrics."""
+    """Counts committed runs in the metrics."""
     metrics.RUNS_STARTED.add_many(len(runs))
     for run in runs:
         workflow_metrics.STARTED.add_many(1, run.workflow_id, run.workflow_name, run.key_id)

@@ -1,4 +1,4 @@
-"""Uploaded files as inputs of a start: their check, and their assignment to the new run."""
+"""Uploaded files as inputs of a start: validates them, and assigns them to the new run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ from workflow_api.v1 import errors_pb2
 
 @dataclass(frozen=True, slots=True)
 class UploadedInputs:
-    """Uploaded files by the parameter that they stand in for: how many, and their bytes."""
+    """Numbers and bytes of uploaded files, by the parameter whose value they replace."""
 
     upload_id: str
     files: Mapping[str, int]
     bytes: Mapping[str, int]
 
 
-def uploaded_inputs(tx: Tx, upload_id: str, owner: str, now: int) -> UploadedInputs | ApiError:
-    """Returns what was uploaded, or the refusal of what is gone or another person's."""
+def check_upload(tx: Tx, upload_id: str, owner: str, now: int) -> UploadedInputs | ApiError:
+    """Returns the counts of an upload, or the refusal of one that is gone or belongs to another person."""
     row = sql.find(tx, upload_id)
     if row is None or not is_open(row, owner, now):
         return _gone()
-    return counted_uploads(tx, upload_id)
+    return count_uploads(tx, upload_id)
 
 
-def counted_uploads(tx: Tx, upload_id: str) -> UploadedInputs:
-    """Returns how much was uploaded for each parameter."""
+def count_uploads(tx: Tx, upload_id: str) -> UploadedInputs:
+    """Returns the numbers and bytes of uploaded files by parameter."""
     files: dict[str, int] = {}
     size: dict[str, int] = {}
     for file in sql.files(tx, upload_id):
@@ -43,22 +43,22 @@ def counted_uploads(tx: Tx, upload_id: str) -> UploadedInputs:
 
 
 def take_uploads(tx: Tx, uploaded: UploadedInputs, run_id: str, owner: str, now: int) -> None:
-    """Gives the files to a new run.
+    """Assigns an upload to a new run.
 
     Raises:
-        ApiError: they were removed in this moment.
+        ApiError: the upload was removed meanwhile.
     """
     if not sql.take(tx, uploaded.upload_id, run_id, owner=owner, now=now):
         raise _gone()
 
 
-def with_uploads(terms: ResolvedWorkflow, given: JsonMapping, uploaded: UploadedInputs) -> JsonObject:
+def with_uploads(workflow: ResolvedWorkflow, given: JsonMapping, uploaded: UploadedInputs) -> JsonObject:
     """Returns the values of a start as `effective_parameters`, with uploaded files in place of prefixes.
 
     Raises:
         ApiError: `invalid_parameters`, also for files beyond the limits of their parameter.
     """
-    inputs = {one.parameter: one for one in terms.inputs}
+    inputs = {one.parameter: one for one in workflow.inputs}
     problems: list[tuple[str, str]] = []
     for name, count in uploaded.files.items():
         declared = inputs.get(name)
@@ -74,9 +74,9 @@ def with_uploads(terms: ResolvedWorkflow, given: JsonMapping, uploaded: Uploaded
     if problems:
         raise ApiError(errors_pb2.ERROR_REASON_INVALID_PARAMETERS, problems=problems)
     stands_in = inputs.keys() & uploaded.files.keys()
-    others = effective_parameters((each for each in terms.parameters if each["name"] not in stands_in), given)
+    others = effective_parameters((each for each in workflow.parameters if each["name"] not in stands_in), given)
     values = others | {name: value_of(uploaded.upload_id, name) for name in stands_in}
-    return {each["name"]: values[each["name"]] for each in terms.parameters if each["name"] in values}
+    return {each["name"]: values[each["name"]] for each in workflow.parameters if each["name"] in values}
 
 
 def _gone() -> ApiError:

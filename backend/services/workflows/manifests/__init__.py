@@ -1,1 +1,1 @@
-"""Parsing and validation of manifest files."""
+"""Parsing and validation of manifest files: YAML text in, definitions or problems out (`loader`)."""

@@ -25,7 +25,7 @@ _ANY_VALUE: Final[Mapping[str, Field]] = {
 
 
 def _value(*, enum: object = None, **more: Field) -> Record:
-    """Returns the fields of a type of values, the common ones first; `enum` is an example of one that is allowed."""
+    """Returns the fields of a type of form values, common fields first; `enum` is an example of an allowed value."""
     chosen = {}
     if enum is not None:
         member = Text(200) if isinstance(enum, str) else more["minimum"].shape
@@ -141,11 +141,11 @@ APPROVAL: Final = Record(
 
 
 LATER_FIELDS: Final = ("summary", "deadline_hours", "on_deadline", "remind_hours", "approvers", "form")
-"""Fields that definitions of earlier releases lack, and that a definition has only where they are not the defaults."""
+"""Fields that earlier releases lacked: a definition has them only if they differ from the default."""
 
 
 def approval_problems(approval: JsonMapping) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yields the problems between the fields of an approval, each as path and reason."""
+    """Yields contradictions between the fields of an approval, each as path and reason."""
     deadline, reminder = approval.get("deadline_hours"), approval.get("remind_hours")
     if deadline is not None and reminder is not None and reminder >= deadline:
         yield ("remind_hours",), f"must be less than deadline_hours, which is {deadline:g}"

@@ -1,4 +1,4 @@
-"""Paths by which documents name files beside their manifest, and the files that come with a manifest."""
+"""Files that are sent with a manifest, and the relative paths by which documents name them."""
 
 import posixpath
 import re
@@ -27,7 +27,7 @@ PATH_SCHEMA: Final[JsonMapping] = {
 
 PYTHON_PATH_SCHEMA: Final[JsonMapping] = {
     **PATH_SCHEMA,
-    # A path is taken in its normal form, which has no slash at its end.
+    # A path is normalised, which removes a slash at its end.
     "pattern": rf"^(?=.*\.py(?:/\.?)*$){_BELOW.removeprefix('^')}",
     "patternErrorMessage": "must be a path as digest.py",
 }
@@ -39,9 +39,9 @@ _FORBIDDEN: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 
 @dataclass(frozen=True, slots=True)
 class Attachments:
-    """The files that come with a manifest, by their path from its folder.
+    """The files that are sent with a manifest, by path relative to its folder.
 
-    `unreadable` has the reasons why what a path of the manifest names could not be read.
+    `unreadable` has, by path, the reasons why a named file could not be read.
     """
 
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Attachments:
 
 
 class AttachedPath(NamedTuple):
-    """A path in a manifest, in its normal form, and the field that has it."""
+    """A normalised path in a manifest, and the field that contains it."""
 
     field: str
     path: str
@@ -59,7 +59,7 @@ def check_path(value: object) -> str:
     """Returns a path in its normal form, as `agents/digest`; `.` is the manifest's own folder.
 
     Raises:
-        ValueError: it is no path below that folder; the text is for a person.
+        ValueError: the path is not below that folder; the text is for a person.
     """
     if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_PATH:
         raise ValueError(_MUST_BE)
@@ -77,7 +77,7 @@ def check_python_path(value: object) -> str:
 
 
 def attached_paths(text: str) -> Iterator[AttachedPath]:
-    """Yields the valid paths in a manifest file, each once; what cannot be read has none."""
+    """Yields the distinct valid paths in the readable parts of a manifest file."""
     ignored: list[Problem] = []
     found: dict[AttachedPath, None] = {}
     for document in read_documents(text, ignored):
@@ -90,7 +90,7 @@ def attached_paths(text: str) -> Iterator[AttachedPath]:
 
 
 def below(files: Mapping[str, bytes], folder: str) -> dict[str, bytes]:
-    """Returns the files of a folder, by their path from it."""
+    """Returns the files in a folder, by path relative to the folder."""
     if folder == ".":
         return dict(files)
     start = f"{folder}/"

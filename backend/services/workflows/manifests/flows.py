@@ -1,4 +1,4 @@
-"""Rules of how the steps of a workflow branch, fan out and end, and the check of their expressions."""
+"""Checks of a workflow's conditions, fan-outs, child workflows and cleanup steps, and of their expressions."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ CLEANUP: Final = ("on_failure", "always")
 _MOST_STEPS: Final = 20
 _OF_FAN_OUTS: Final = ("max_items", "max_parallel", "on_item_failure")
 _OF_CHILDREN: Final = ("version", "parameters")
-# The fields that only a step with an agent has, with the value that says nothing.
+# Fields of agent steps only, with the default that other steps may have.
 _OF_AGENTS: Final[JsonMapping] = {
     "environment": None,
     "connectors": [],
@@ -24,7 +24,7 @@ _OF_AGENTS: Final[JsonMapping] = {
 
 
 def flow_problems(definition: JsonObject, node: DocumentNode) -> Iterator[Problem]:
-    """Yields the problems between the fields that make steps branch, fan out or run last."""
+    """Yields contradictions between the fields of conditions, fan-outs, child workflows and cleanup steps."""
     for one in (*_fields(definition), *_cleanup(definition)):
         yield Problem(node.line_of(*one.path), field_of(*one.path), one.reason)
 
@@ -72,7 +72,7 @@ def _cleanup(definition: JsonObject) -> Iterator[Violation]:
 
 
 class StepExpression(NamedTuple):
-    """An expression of a step, the path of its field, the kind of value that it must give, and what it sees."""
+    """An expression of a step: the path of its field, its source, its expected type, and the names in its scope."""
 
     path: tuple[str | int, ...]
     source: str
@@ -81,7 +81,7 @@ class StepExpression(NamedTuple):
 
 
 def expression_problems(definition: JsonObject, node: DocumentNode, checks: ContentChecks) -> Iterator[Problem]:
-    """Yields the problems of the expressions in a definition, as far as it could be read."""
+    """Yields the problems of the expressions in the readable parts of a definition."""
     for one in _expressions(definition):
         reason = checks.expression_problem(one.source, one.expected, one.scope)
         if reason is not None:
@@ -111,5 +111,5 @@ def _expressions(definition: JsonObject) -> Iterator[StepExpression]:
 
 
 def expression_in(value: object) -> str | None:
-    """Returns the expression in a parameter of a child, text that begins with `=`; None for a value."""
+    """Returns the expression in a child's parameter, which begins with `=`; None for a plain value."""
     return value[1:] if isinstance(value, str) and value.startswith("=") else None

@@ -1,4 +1,4 @@
-"""Fields of each kind of manifest with their bounds (contract 24.1, 22.6)."""
+"""Fields of each kind of manifest with their bounds, and the JSON Schema of a document (contract 24.1, 22.6)."""
 
 import re
 from collections.abc import Mapping
@@ -166,8 +166,8 @@ DOCUMENT: Final = Variant("kind", KINDS, about="What the document describes.")
 def manifest_schema() -> JsonObject:
     """Returns the JSON Schema (draft 2020-12) of one document of a manifest file.
 
-    It is made from the rules by which manifests are read, and accepts whatever these accept. Rules between fields are
-    beyond it, as are the syntax of code and patterns.
+    The schema is made from the records that read manifests, and accepts every document that they accept. It does not
+    check rules between fields, nor the syntax of code and patterns.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -1,4 +1,4 @@
-"""Loads manifest files to definitions, or reports all problems of all files at once (contract 24)."""
+"""Loads manifest files as definitions, or reports all problems of all files at once (contract 24)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -43,8 +43,8 @@ _LATER_STEP_FIELDS = frozenset(
 class Manifest:
     """A valid document: kind, name, and its definition with defaults as canonical JSON.
 
-    `status` is the status of a workflow if the document has one; it is not part of the definition, so that changing it
-    makes no new version. `lock` is a new lock of an environment's packages, which its definition names.
+    `status` is a workflow's status, if the document has one; it is not part of the definition, so that a change of it
+    makes no new version. `lock` is the new package lock that an environment's definition names.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class Manifest:
 
 
 class ManifestText(NamedTuple):
-    """A file of manifests: its name for messages, its YAML text, and the files that come with it."""
+    """A file of manifests: its name for messages, its YAML text, and its attached files."""
 
     name: str
     text: str
@@ -70,10 +70,10 @@ ManifestTexts = Iterable[ManifestText | tuple[str, str]]
 
 
 class LoadedManifests(NamedTuple):
-    """Content of files: the valid documents, and the problems of all, each as `file:line: field` and reason.
+    """The valid documents of files, and all problems, each as `file:line: field` and reason.
 
-    `missing` are the references to what no document of the files bears, which may exist in a deployment. `not_ready` is
-    what workflows lack that may be applied without it, but not run.
+    `missing` are references to documents that the files lack, but that may exist in a deployment. `not_ready` are gaps
+    with which a workflow may be applied, but not run.
     """
 
     manifests: list[Manifest]
@@ -83,7 +83,7 @@ class LoadedManifests(NamedTuple):
 
 
 def load_manifests(files: ManifestTexts, checks: ContentChecks) -> list[Manifest]:
-    """Loads files, whose attachments may be left out; `checks` check the schemas and the code in them.
+    """Loads files, with or without attachments; `checks` checks schemas and code.
 
     Raises:
         ApiError: `invalid_request` with every problem of all files, each named `file:line: field`.
@@ -97,8 +97,8 @@ def load_manifests(files: ManifestTexts, checks: ContentChecks) -> list[Manifest
 def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bool = False) -> LoadedManifests:
     """Loads files as `load_manifests`, and returns all problems instead of raising.
 
-    `complete` says that the files must hold whatever they name: what is missing then is a problem too, unless a
-    document that could not be read may have it.
+    With `complete`, files must contain every document that they name: missing ones are problems too, unless some
+    document could not be read.
     """
     read: list[tuple[str, int, list[Problem], list[_Document]]] = []
     all_read = True
@@ -123,9 +123,9 @@ def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bo
             for each in document.references
             if (each.kind, each.name) not in present
         ]
-        problems += _placed(name, last, [*found, *absent] if complete and all_read else found)
-        missing += _placed(name, last, absent)
-        not_ready += _placed(name, last, [gap for document in documents for gap in document.gaps])
+        problems += _with_lines(name, last, [*found, *absent] if complete and all_read else found)
+        missing += _with_lines(name, last, absent)
+        not_ready += _with_lines(name, last, [gap for document in documents for gap in document.gaps])
     problems += _repeated(every)
     if not every and not problems:
         problems.append(("files", "must hold at least one document"))
@@ -133,13 +133,13 @@ def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bo
     return LoadedManifests(manifests, problems, missing, not_ready)
 
 
-def _placed(file: str, last: int, problems: list[Problem]) -> Iterator[tuple[str, str]]:
+def _with_lines(file: str, last: int, problems: list[Problem]) -> Iterator[tuple[str, str]]:
     for line, field, reason in sorted(problems):
         yield f"{file}:{min(line, last)}: {field}", reason
 
 
 def refused(problems: list[tuple[str, str]]) -> ApiError:
-    """Returns the error for manifests with these problems, of which it lists the first."""
+    """Returns the error for invalid manifests, which lists the first problems."""
     listed = problems[:_MOST_PROBLEMS]
     if len(problems) > len(listed):
         listed.append(("files", f"have {len(problems) - len(listed):,} more problems"))
@@ -149,9 +149,9 @@ def refused(problems: list[tuple[str, str]]) -> ApiError:
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A document as far as it could be read; `manifest` is None if it has problems.
+    """The readable parts of a document; `manifest` is None if it has problems.
 
-    `gaps` are what a workflow may lack when it is applied, but not when it is run.
+    `gaps` are missing parts with which a workflow may be applied, but not run.
     """
 
     file: str
@@ -163,7 +163,7 @@ class _Document:
 
     @property
     def key(self) -> tuple[str, str] | None:
-        """Kind and name, also of a document with problems; None if these cannot be read."""
+        """Kind and name, also of a document with problems; None if they cannot be read."""
         match self.node.value:
             case {"kind": DocumentNode(value=str(kind)), "name": DocumentNode(value=str(name))}:
                 return kind, name
@@ -209,7 +209,7 @@ def _read(given: ManifestText, node: DocumentNode, checks: ContentChecks) -> _Do
 
 
 def _leave_out_later_fields(kind: str, value: JsonObject) -> None:
-    """Removes defaults of fields that earlier releases did not have: what did not change makes no new version."""
+    """Removes defaults of fields that earlier releases lacked, so that an unchanged document makes no new version."""
     if kind == "Environment" and value["python"] is None:
         del value["python"]
     if kind != "Workflow":

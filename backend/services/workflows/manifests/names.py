@@ -1,4 +1,4 @@
-"""Constants of manifests: kinds of resources, the default environment, and endings of publishable files."""
+"""Constants of manifests: kinds of resources, the default environment, and suffixes of publishable files."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,7 +8,7 @@ from backend.common.json_text import JsonMapping
 MOST_OF_A_KIND: Final = 256
 
 MOST_FORM_BYTES: Final = 8_192
-"""Bytes of the values of one approval's form as JSON."""
+"""Most bytes of the values of one approval's form, as JSON."""
 
 RESOURCE_KINDS: Final[Mapping[str, str]] = {
     "Environment": "environment",
@@ -30,7 +30,7 @@ DEFAULT_ENVIRONMENT: Final[JsonMapping] = {
     "status": "active",
     "python": None,
 }
-"""Environment of a step that names none, or one that does not exist."""
+"""Environment of a step that names no environment or a missing one."""
 
 
 RDF_ENDINGS: Final = (".ttl", ".nt", ".nq", ".trig", ".jsonld")

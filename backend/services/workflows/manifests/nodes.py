@@ -1,4 +1,4 @@
-"""The tree of plain values with their lines that a YAML file is read to, and problems of it."""
+"""Parsed YAML as a tree of plain values with their lines (`DocumentNode`), and problems in it (`Problem`)."""
 
 import re
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ _PART: Final = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
 # A secret may have been written where its name belongs, and an address may hold a password.
 _SECRET_FIELD: Final = re.compile("secret|key|token|password|auth", re.IGNORECASE)
 _ADDRESS_WITH_USER: Final = re.compile("//[^/?#]*@")
-# Reasons that list what is allowed; behind any other colon a reason quotes what it refuses.
+# Reasons that list allowed values; behind any other colon, a reason quotes the refused value.
 _LISTS: Final = ("must be one of: ", "must be a list of: ")
 
 
 class Problem(NamedTuple):
-    """A problem in a file: its line from 1, its field as `steps[0].needs`, and what is allowed."""
+    """A problem in a file: line from 1, field as `steps[0].needs`, and reason, which says what is allowed."""
 
     line: int
     field: str
@@ -38,7 +38,7 @@ class DocumentNode:
     literal: bool = False
 
     def plain(self) -> Any:
-        """Returns the value without lines, as JSON has it."""
+        """Returns the value as plain JSON, without lines."""
         if isinstance(self.value, dict):
             return {name: node.plain() for name, node in self.value.items()}
         if isinstance(self.value, list):
@@ -46,7 +46,7 @@ class DocumentNode:
         return self.value
 
     def at(self, field: str) -> "DocumentNode | None":
-        """Returns the node of a field, as a problem names it; None where the document has none."""
+        """Returns the node at a field path as in `Problem.field`, or None."""
         node = self
         for name, place in _PART.findall(field):
             try:
@@ -67,14 +67,14 @@ class DocumentNode:
 
 
 def with_value(problem: Problem, document: DocumentNode) -> Problem:
-    """Returns a problem of a document whose reason shows the value that it refuses, unless it may be a secret."""
+    """Returns a problem with the refused value added to its reason, unless the value may be a secret."""
     reason, node = problem.reason, document.at(problem.field)
-    told = ": " in reason and not reason.startswith(_LISTS)
-    if node is None or told or not reason.startswith("must "):
+    quoted = ": " in reason and not reason.startswith(_LISTS)
+    if node is None or quoted or not reason.startswith("must "):
         return problem
     value = node.plain()
     if isinstance(value, list | dict) and not reason.startswith("must be "):
-        # How many entries it has is wrong, or what is in it.
+        # The reason is about the number or the content of entries.
         return problem
     if _SECRET_FIELD.search(problem.field) and not isinstance(value, int | float):
         return problem
@@ -85,13 +85,13 @@ def with_value(problem: Problem, document: DocumentNode) -> Problem:
         return problem
     if len(shown) > _LONGEST_VALUE_SHOWN:
         if not isinstance(value, str) or "\n" in value:
-            # A schema, or code, of which the beginning tells nothing.
+            # The beginning of a schema or code would not help.
             return problem
         shown = f"{shown[:_LONGEST_VALUE_SHOWN]}…"
     return problem._replace(reason=f"{reason}; it is {shown}")
 
 
 def member(field: str, name: str) -> str:
-    """Returns the path of the member `name` of `field`, with a long name cut and an empty one shown as quotes."""
+    """Returns the path of the member `name` of `field`; shortens a long name, and shows an empty one as quotes."""
     shown = (name or '""') if len(name) <= _LONGEST_KEY_SHOWN else f"{name[:_LONGEST_KEY_SHOWN]}…"
     return f"{field}.{shown}" if field else shown

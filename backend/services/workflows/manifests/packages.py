@@ -39,7 +39,7 @@ class _Python(Record):
     """A record with `packages`, `requirements` or both."""
 
     def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> object:
-        """Reads an object."""
+        """Reads the field `python`, and requires one of both fields."""
         values = super().read(node, name, problems)
         if isinstance(values, dict) and not _given(node, "packages"):
             values["packages"] = []
@@ -49,14 +49,14 @@ class _Python(Record):
         return values
 
     def json_schema(self) -> JsonSchema:
-        """Returns the fields, and that one of the two is there."""
+        """Returns the schema of the fields, with one of both required."""
         packages = {"required": ["packages"], "properties": {"packages": {"type": "array", "minItems": 1}}}
         requirements = {"required": ["requirements"], "properties": {"requirements": {"type": "string"}}}
         return {**super().json_schema(), "anyOf": [packages, requirements]}
 
 
 def _given(python: DocumentNode, name: str) -> bool:
-    """Returns whether there is something in a field, valid or not."""
+    """Returns whether a field has a non-empty value, valid or not."""
     field = python.value.get(name)
     return field is not None and field.value not in (None, [])
 
@@ -84,15 +84,15 @@ PYTHON: Final = _Python(
 
 
 def package_problems(python: JsonMapping, attachments: Attachments) -> Iterator[tuple[str, str]]:
-    """Yields the problems of the file of the field `python`, as far as that could be read; see `all_packages`."""
+    """Yields the problems of the requirements file of the field `python`; see `all_packages`."""
     readable = [package for package in python["packages"] or () if package is not None]
     yield from all_packages({**python, "packages": readable}, attachments)[1]
 
 
 def all_packages(python: JsonMapping, attachments: Attachments) -> tuple[list[str], list[tuple[str, str]]]:
-    """Returns the requirements of the field `python`, those of its file included, and the problems of the file.
+    """Returns the requirements of the field `python` and of its file, and the problems of the file.
 
-    `attachments` came with the manifest. A problem is a place within the field, and a reason.
+    `attachments` are the files sent with the manifest. A problem is a place within the field, and a reason.
     """
     packages: list[str] = list(python["packages"])
     path = python["requirements"]
@@ -106,7 +106,7 @@ def all_packages(python: JsonMapping, attachments: Attachments) -> tuple[list[st
     if len(files[path]) > LARGEST_FILE_BYTES:
         return packages, [("requirements", f"{path} must have at most {LARGEST_FILE_BYTES:,} bytes")]
     try:
-        # Editors of Windows begin a file with a byte order mark.
+        # Windows editors may begin a file with a byte order mark.
         text = files[path].decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return packages, [("requirements", f"{path} is not UTF-8 at byte {error.start}")]

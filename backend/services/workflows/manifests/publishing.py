@@ -130,7 +130,7 @@ PUBLICATION_FIELDS: Final[Mapping[str, Field]] = {
 
 
 def publication_problems(entry: JsonMapping) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yields the problems between the fields of an entry of `publish`, each as path and reason."""
+    """Yields contradictions between the fields of an entry of `publish`, each as path and reason."""
     mapping = entry.get("mapping")
     files = entry.get("files")
     if files and files.endswith(ROW_ENDINGS) and mapping is None:

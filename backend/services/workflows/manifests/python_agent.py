@@ -1,4 +1,4 @@
-"""Python agents: their code is text in the manifest, a file beside it, or a folder with an entry point."""
+"""Python agents in manifests: fields, and checks of code as text, in one file, or in a folder with an entry point."""
 
 import hashlib
 import re
@@ -29,12 +29,12 @@ _ENTRY: Final = "run"
 _WAYS: Final = ("code", "code_file", "source")
 _MOST_SECRETS: Final = 10
 _LONGEST_NAME_BYTES: Final = 255
-# What the sandbox provides, and what an import of a name in the folder would hide.
+# Modules of the interpreter and the sandbox, which files of the folder must not hide.
 _TAKEN: Final = frozenset({*sys.stdlib_module_names, "workflow_api_agent"})
 
 
 class Code(NamedTuple):
-    """The files of an agent's folder, by their path from it."""
+    """The files of an agent's code folder, by relative path, and their digest."""
 
     digest: str
     files: Mapping[str, bytes]
@@ -45,14 +45,14 @@ class _SourceText:
     """Python source text of any length, which `add_code` checks."""
 
     def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> object:
-        """Reads text."""
+        """Reads text of any length."""
         if isinstance(node.value, str):
             return node.value
         problems.append(Problem(node.line, name, "must be text"))
         return INVALID
 
     def json_schema(self) -> JsonSchema:
-        """Returns the type."""
+        """Returns the schema of text."""
         return {"type": "string"}
 
 
@@ -61,7 +61,7 @@ class _PythonAgent(Record):
     """A record with exactly one of `code`, `code_file` and `source`; `entrypoint` belongs to `source`."""
 
     def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> object:
-        """Reads an object, without the fields that it does not have."""
+        """Reads an agent, and leaves out absent fields instead of adding defaults."""
         values = super().read(node, name, problems)
         if values is INVALID:
             return INVALID
@@ -77,13 +77,13 @@ class _PythonAgent(Record):
             problems.append(Problem(node.line_of("entrypoint"), "entrypoint", "must not be there without source"))
         if not named and "source" in given:
             problems.append(Problem(node.line, "entrypoint", "is required beside source"))
-        # Agents that were applied before these fields existed have the same definition as now.
+        # Absent fields are left out, so that definitions from before these fields existed stay equal.
         absent = {*_WAYS, "entrypoint"} - {*given, *(["entrypoint"] if named else [])}
         absent |= set() if values["secrets"] else {"secrets"}
         return {field: value for field, value in values.items() if field not in absent}
 
     def json_schema(self) -> JsonSchema:
-        """Returns the fields, and that one of the three is there."""
+        """Returns the schema of the fields, with exactly one of the three ways to give code."""
         ways = [{"required": [way], "properties": {way: {"type": "string"}}} for way in _WAYS]
         return {**super().json_schema(), "oneOf": ways}
 
@@ -128,9 +128,9 @@ PYTHON_AGENT: Final = _PythonAgent(
 def add_code(
     value: JsonObject, node: DocumentNode, attachments: Attachments, checks: ContentChecks
 ) -> Iterator[Problem]:
-    """Checks the code of an agent, and adds that in files to its definition: a file's text, or the digests of a folder.
+    """Checks the code of an agent, and adds code in files to its definition: a file's text, or a folder's digests.
 
-    Yields the problems of the code, each with the line and the field that have it or name its file.
+    Yields the problems, each with the line and the field that contain the code or name its file.
     """
     if isinstance(value.get("code"), str):
         yield from _text_problems(value["code"], node, checks)
@@ -148,14 +148,14 @@ def add_code(
 
 
 def code_of(value: JsonMapping, attachments: Attachments) -> Code | None:
-    """Returns the folder of a definition to which `add_code` added its digests; None where it has none."""
+    """Returns the code folder of a definition after `add_code`; None if its code is no folder."""
     return Code(value["digest"], below(attachments.files, value["source"])) if "digest" in value else None
 
 
 def _text_problems(text: str, node: DocumentNode, checks: ContentChecks) -> Iterator[Problem]:
     found = checks.code_problem(text, defines=_ENTRY)
     if found is not None:
-        # In a `|` block the line of a syntax error is that in the file.
+        # In a `|` block, the line of a syntax error is added to the line of the field.
         literal = node.value["code"].literal
         yield Problem(node.line_of("code") + (found.line or 0 if literal else 0), "code", found.reason)
 
@@ -176,7 +176,7 @@ def _add_file(value: JsonObject, path: str, attachments: Attachments, checks: Co
 def _add_folder(value: JsonObject, path: str, attachments: Attachments, checks: ContentChecks) -> Iterator[str]:
     files = below(attachments.files, path)
     entry = _EntryPoint.of(files, value.get("entrypoint"))
-    # What is too much is not compiled.
+    # Folders that are too large are not compiled.
     problems = [*_size_problems(files, path)] or [*_file_problems(files, path, entry, checks)]
     if files and entry is not None and entry.file is None:
         problems.append(f"{path} must have the module {entry.module} of the entrypoint, as {entry.expected}")
@@ -233,7 +233,7 @@ class _EntryPoint(NamedTuple):
 
     @classmethod
     def of(cls, files: Mapping[str, bytes], entrypoint: str | None) -> "_EntryPoint | None":
-        """Returns the entry point of this name; None without a name."""
+        """Parses an entry point, as `module:function`; None without one."""
         if not entrypoint:
             return None
         module, _, function = entrypoint.partition(":")
@@ -243,7 +243,7 @@ class _EntryPoint(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """The paths that the module may have."""
+        """The possible paths of the module, for a message."""
         place = self.module.replace(".", "/")
         return f"{place}.py or {place}/__init__.py"
 

@@ -1,4 +1,4 @@
-"""Lists and objects in manifests, made of other shapes."""
+"""Shapes of lists and objects in manifests, composed of other shapes; each reads a node and gives a JSON Schema."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from backend.services.workflows.manifests.shapes import INVALID, JsonSchema, One
 
 @dataclass(frozen=True)
 class ListOf:
-    """A list of up to `most` members, all different if `unique`; a member that is not valid becomes INVALID."""
+    """A list of up to `most` members, all different if `unique`; an invalid member becomes INVALID."""
 
     member: Shape
     most: int
@@ -20,7 +20,7 @@ class ListOf:
     unique: bool = False
 
     def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> Any:
-        """Reads a list."""
+        """Reads a list, and checks its length."""
         if not isinstance(node.value, list):
             problems.append(Problem(node.line, name, "must be a list"))
             return INVALID
@@ -46,7 +46,7 @@ class ListOf:
 
 @dataclass(frozen=True)
 class MapOf:
-    """An object of up to `most` members of one shape, under arbitrary names of up to `longest` characters."""
+    """An object with up to `most` members of one shape, with arbitrary names of up to `longest` characters."""
 
     member: Shape
     most: int
@@ -79,9 +79,9 @@ class MapOf:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a record: its shape, and whether it is required or which default it has.
+    """A field of a record: its shape, and whether it is required, else its default.
 
-    `about` says what it is in the reference and in editors, and `example` is a value of it.
+    `about` describes the field in the reference and in editors; `example` is a valid value.
     """
 
     shape: Shape
@@ -100,7 +100,7 @@ class Field:
         )
 
     def json_schema(self) -> JsonSchema:
-        """Returns the schema of the shape with what is known about the field; null counts as absent."""
+        """Returns the schema of the shape with default, description and example; null counts as absent."""
         schema = self.shape.json_schema()
         if not self.required:
             schema = _or_null(schema)
@@ -127,9 +127,9 @@ class Record:
 
     fields: Mapping[str, Field]
     also: tuple[str, ...] = ()
-    """Further known fields, which the enclosing shapes read."""
+    """Names of further fields, which enclosing shapes read."""
 
-    def beside(self, name: str) -> Self:
+    def with_known_field(self, name: str) -> Self:
         """Returns a copy with one more known field, which the enclosing shape reads."""
         return replace(self, also=tuple(dict.fromkeys((*self.also, name))))
 
@@ -138,7 +138,7 @@ class Record:
         return {name: entry.default for name, entry in self.fields.items()}
 
     def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> Any:
-        """Reads an object; a field that is not valid is INVALID or missing in it."""
+        """Reads an object; an invalid field is INVALID or missing in the result."""
         if not isinstance(node.value, dict):
             problems.append(Problem(node.line, name or "document", "must be an object"))
             return INVALID
@@ -158,7 +158,7 @@ class Record:
         return values
 
     def json_schema(self) -> JsonSchema:
-        """Returns the fields, and that there are no others."""
+        """Returns the schema of the fields, which allows no other fields."""
         required = [name for name, entry in self.fields.items() if entry.required]
         fields = {name: entry.json_schema() for name, entry in self.fields.items()}
         schema: JsonSchema = {
@@ -171,7 +171,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Either:
-    """A record, or the text of its field `short` as an abbreviation of a record with that field alone."""
+    """A record, or a text as short form of a record with only the field `short`."""
 
     text: Text
     short: str
@@ -185,14 +185,14 @@ class Either:
         return INVALID if value is INVALID else {**self.record.defaults(), self.short: value}
 
     def json_schema(self) -> JsonSchema:
-        """Returns both forms."""
+        """Returns the schema of both forms."""
         return {"anyOf": [self.text.json_schema(), self.record.json_schema()]}
 
 
 class Variant:
     """An object whose field `tag` selects its record; `default` is the value of an absent tag.
 
-    `about` says what the tag is, in the reference and in editors.
+    `about` describes the tag in the reference and in editors.
     """
 
     def __init__(
@@ -202,11 +202,11 @@ class Variant:
         self.default = default
         self.about = about
         self._word = OneOf(*records)
-        self.records = {word: record.beside(tag) for word, record in records.items()}
+        self.records = {word: record.with_known_field(tag) for word, record in records.items()}
 
-    def beside(self, name: str) -> "Variant":
+    def with_known_field(self, name: str) -> "Variant":
         """Returns a copy with one more known field, which the enclosing shape reads."""
-        records = {word: record.beside(name) for word, record in self.records.items()}
+        records = {word: record.with_known_field(name) for word, record in self.records.items()}
         return Variant(self.tag, records, self.default, self.about)
 
     def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> Any:
@@ -239,14 +239,14 @@ class Variant:
         }
 
     def _read_common(self, node: DocumentNode, name: str, problems: list[Problem]) -> None:
-        """Adds the problems of what can be read without knowing the tag."""
+        """Adds the problems of fields that all records have in common, for an object with an invalid tag."""
         for given, field in self.common_fields().items():
             inner = node.value.get(given)
             if inner is not None and inner.value is not None:
                 field.shape.read(inner, member(name, given), problems)
 
     def json_schema(self) -> JsonSchema:
-        """Returns the tag, and the record that each of its words selects."""
+        """Returns the schema of the tag, and of the record that each value of the tag selects."""
         tag = self._word.json_schema()
         if self.about:
             tag["description"] = self.about
@@ -256,7 +256,7 @@ class Variant:
             {
                 "if": {
                     "properties": {self.tag: {"const": word}},
-                    # Without the field the condition holds too, as it should for the default alone.
+                    # An absent field meets the condition too, which must only happen for the default.
                     **({} if word == self.default else {"required": [self.tag]}),
                 },
                 "then": record.json_schema(),

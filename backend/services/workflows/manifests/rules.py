@@ -1,6 +1,6 @@
-"""Rules between the fields of a workflow, beyond the form of each (contract 24.12).
+"""Checks between the fields of a workflow: references, unique names, graph, result, parameters (contract 24.12).
 
-Every rule gets the definition as far as it could be read: a field that is not valid is missing or None.
+Every check gets a definition in which invalid fields are missing or None.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from backend.services.workflows.parameters import value_problems
 
 
 class ResourceReference(NamedTuple):
-    """A name in a workflow that another document bears: its kind, and the line and field where it is used."""
+    """A reference of a workflow to another document, by kind and name, with the line and field of the reference."""
 
     kind: str
     name: str
@@ -25,7 +25,7 @@ class ResourceReference(NamedTuple):
 
 
 def references(definition: JsonMapping, node: DocumentNode) -> Iterator[ResourceReference]:
-    """Yields the references of a workflow's definition, as far as it could be read."""
+    """Yields the references in the readable parts of a workflow's definition."""
     for field in ("steps", "on_failure", "always"):
         for index, step in _sequence(definition, field):
             yield from _of_step(step, node, field, index)
@@ -48,7 +48,7 @@ def _of_step(step: JsonMapping, node: DocumentNode, *path: str | int) -> Iterato
 
 
 def field_of(*path: str | int) -> str:
-    """Returns a path as messages have it: `steps[0].needs`."""
+    """Returns a path in the form of messages: `steps[0].needs`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
@@ -62,12 +62,12 @@ def _sequence(definition: JsonMapping, name: str) -> Iterator[tuple[int, JsonMap
             yield index, one
 
 
-_DOERS: Final = ("agent", "approval", "workflow")
+_WORK_FIELDS: Final = ("agent", "approval", "workflow")
 _UNIQUE: Final = (("steps", "step"), ("parameters", "name"), ("publish", "knowledge_graph"), ("schedules", "name"))
 
-_MOST_CIRCLES: Final = 20
-_MOST_IN_CIRCLES: Final = 50
-"""Steps among which circles are searched: more than a workflow may have, and few enough for a hostile manifest."""
+_MOST_CYCLES: Final = 20
+_MOST_IN_CYCLES: Final = 50
+"""Most steps in which cycles are searched, a bound for hostile manifests; a workflow may have fewer."""
 
 
 class Violation(NamedTuple):
@@ -78,30 +78,30 @@ class Violation(NamedTuple):
 
 
 def workflow_problems(definition: JsonObject, node: DocumentNode) -> list[Problem]:
-    """Returns all problems between the fields of a workflow."""
+    """Returns all contradictions between the fields of a workflow."""
     rules = (_steps, _graph, _result, _publish, _parameters, _schedules)
     violations = [*_repetitions(node), *(one for rule in rules for one in rule(definition))]
     return [Problem(node.line_of(*one.path), field_of(*one.path), one.reason) for one in violations]
 
 
 def workflow_gaps(definition: JsonObject, node: DocumentNode) -> Iterator[Problem]:
-    """Yields what a workflow may lack when it is applied, but needs to be ready (contract 24.10)."""
+    """Yields the gaps with which a workflow may be applied, but is not ready (contract 24.10)."""
     if definition.get("steps") == []:
         yield Problem(node.line_of("steps"), "steps", "has none, and needs at least one to run")
     for index, _ in members(definition, "steps"):
         entry = node.value["steps"].value[index]
-        if not any((one := entry.value.get(name)) is not None and one.value is not None for name in _DOERS):
+        if not any((one := entry.value.get(name)) is not None and one.value is not None for name in _WORK_FIELDS):
             path = ("steps", index, "agent")
             yield Problem(node.line_of(*path), field_of(*path), "is missing, and the step needs one to run")
 
 
 def members(definition: JsonObject, name: str) -> list[tuple[int, JsonObject]]:
-    """Returns the objects in a list of a definition, each with its index, without members that could not be read."""
+    """Returns the readable objects in a list of a definition, each with its index."""
     return [(index, one) for index, one in enumerate(definition.get(name) or ()) if isinstance(one, dict)]
 
 
 def _repetitions(node: DocumentNode) -> Iterator[Violation]:
-    """Yields names that occur twice, also among entries with other problems."""
+    """Yields duplicate names, also among entries with other problems."""
     for name, key in _UNIQUE:
         listed = node.value.get(name)
         seen: set[str] = set()
@@ -116,9 +116,9 @@ def _repetitions(node: DocumentNode) -> Iterator[Violation]:
 
 def _steps(definition: JsonObject) -> Iterator[Violation]:
     for index, step in members(definition, "steps"):
-        there = [name for name in _DOERS if step.get(name) is not None]
-        for name in there[1:]:
-            reason = f"must not be there beside {there[0]}: a step has one of {', '.join(_DOERS)}"
+        present = [name for name in _WORK_FIELDS if step.get(name) is not None]
+        for name in present[1:]:
+            reason = f"must not be there beside {present[0]}: a step has one of {', '.join(_WORK_FIELDS)}"
             yield Violation(("steps", index, name), reason)
         if step.get("approval") is not None and step.get("optional"):
             yield Violation(("steps", index, "optional"), "must not be true of an approval: people decide it")
@@ -147,35 +147,35 @@ def _graph(definition: JsonObject) -> Iterator[Violation]:
             if need and need not in needs:
                 yield Violation(("steps", index, "needs", position), f"must name a step; there is no step {need}")
     places = {step["step"]: index for index, step in reversed(members(definition, "steps")) if step.get("step")}
-    for circle in islice(_circles(dict(islice(needs.items(), _MOST_IN_CIRCLES))), _MOST_CIRCLES):
-        first = min(range(len(circle)), key=lambda position: places[circle[position]])
-        shown = " needs ".join([*circle[first:], *circle[: first + 1]])
-        yield Violation(("steps", places[circle[first]], "needs"), f"must not form a circle: {shown}")
+    for cycle in islice(_cycles(dict(islice(needs.items(), _MOST_IN_CYCLES))), _MOST_CYCLES):
+        first = min(range(len(cycle)), key=lambda position: places[cycle[position]])
+        shown = " needs ".join([*cycle[first:], *cycle[: first + 1]])
+        yield Violation(("steps", places[cycle[first]], "needs"), f"must not form a circle: {shown}")
 
 
-def _circles(needs: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
-    """Yields circles of steps, each of which needs the next and the last the first, until every need is in one.
+def _cycles(needs: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
+    """Yields cycles, as lists of steps that each need the next one, until every need of a cycle is in a yielded one.
 
-    Needs that are part of no circle are left out.
+    Needs outside of cycles are left out.
     """
-    told: set[tuple[str, str]] = set()
+    found: set[tuple[str, str]] = set()
     for step, needed in needs.items():
         for need in needed:
-            if (step, need) not in told and (way := _way(needs, need, step)) is not None:
-                told.update(pairwise([step, *way]))
-                yield way
+            if (step, need) not in found and (path := _shortest_path(needs, need, step)) is not None:
+                found.update(pairwise([step, *path]))
+                yield path
 
 
-def _way(needs: Mapping[str, Sequence[str]], start: str, end: str) -> list[str] | None:
-    """Returns the shortest way from a step to another by what each needs, with both ends; None if there is none."""
+def _shortest_path(needs: Mapping[str, Sequence[str]], start: str, end: str) -> list[str] | None:
+    """Returns the shortest path of needs from a step to another, both included, or None."""
     dependents: dict[str, str | None] = {start: None}
     queue = [start]
     for step in queue:
         if step == end:
-            way = [end]
-            while (before := dependents[way[-1]]) is not None:
-                way.append(before)
-            return way[::-1]
+            path = [end]
+            while (before := dependents[path[-1]]) is not None:
+                path.append(before)
+            return path[::-1]
         for need in needs.get(step, ()):
             if need not in dependents:
                 dependents[need] = step
@@ -201,7 +201,7 @@ def _publish(definition: JsonObject) -> Iterator[Violation]:
         for position, step in enumerate((entry.get("steps") or ()) if readable else ()):
             if step and step not in steps:
                 yield Violation(("publish", index, "steps", position), f"must name a step; there is no step {step}")
-            elif step and steps[step].get("agent") is None and _done_otherwise(steps[step]):
+            elif step and steps[step].get("agent") is None and _has_no_agent(steps[step]):
                 yield Violation(("publish", index, "steps", position), "must name a step that an agent runs")
             elif step and steps[step].get("outputs") is False:
                 reason = f"must name a step that leaves outputs; {step} has outputs: false"
@@ -210,7 +210,7 @@ def _publish(definition: JsonObject) -> Iterator[Violation]:
             yield Violation(("publish", index, *path), reason)
 
 
-def _done_otherwise(step: JsonObject) -> bool:
+def _has_no_agent(step: JsonObject) -> bool:
     return step.get("approval") is not None or step.get("workflow") is not None
 
 

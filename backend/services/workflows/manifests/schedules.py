@@ -1,4 +1,4 @@
-"""Schedules in workflows: their fields, and the rules between them and the workflow's parameters."""
+"""Fields of schedules in workflows, and the check of their parameters by the workflow's declarations."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -17,14 +17,14 @@ _MOST_PARAMETERS: Final = 1_000
 
 
 class _ParameterValues:
-    """Values of parameters by name, which `schedule_problems` holds against the declarations."""
+    """Values of parameters by name, which `schedule_problems` validates by the declarations."""
 
     def read(self, node: DocumentNode, name: str, problems: list[Any]) -> object:
-        """Reads an object."""
+        """Reads an object with parameter values."""
         return CheckedValue(_values, {}).read(node, name, problems)
 
     def json_schema(self) -> JsonSchema:
-        """Returns the type."""
+        """Returns the schema of an object."""
         return {"type": "object", "maxProperties": _MOST_PARAMETERS}
 
 
@@ -83,7 +83,7 @@ def schedule_problems(definition: JsonObject) -> Iterator[_Violation]:
     """Yields the path and the reason of each value that does not fit the workflow's parameters."""
     declared = definition.get("parameters")
     if declared is None or not all(isinstance(one, dict) and one.get("name") and one.get("type") for one in declared):
-        # What is wrong there is reported there.
+        # Invalid parameters are reported with their declarations.
         return
     by_name = {one["name"]: one for one in declared}
     for index, schedule in enumerate(definition.get("schedules") or ()):

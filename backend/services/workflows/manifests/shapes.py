@@ -1,6 +1,6 @@
-"""Types of single values in manifests: each reads a node, and reports what is allowed if the node is not valid.
+"""Shapes of single values in manifests: each reads a node, and reports a problem if the node is invalid.
 
-Each also gives its JSON Schema, from the same bounds, by which editors check manifests and their reference is written.
+Each also gives its JSON Schema, by which editors check manifests, and from which the reference is generated.
 """
 
 import re
@@ -15,21 +15,21 @@ from backend.services.workflows.manifests.nodes import DocumentNode, Problem
 JsonSchema = JsonObject
 
 INVALID: Final = None
-"""Returned in place of a value that is not valid, after a problem was added."""
+"""Returned in place of an invalid value, after a problem was added."""
 
 
 class Shape(Protocol):
-    """Type of a field."""
+    """Shape of a field: reads a node, and gives a JSON Schema."""
 
     def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> object:
-        """Returns the value as JSON has it, with defaults filled in; adds its problems to `problems`."""
+        """Returns the node's plain value with defaults filled in; adds its problems to `problems`."""
 
     def json_schema(self) -> JsonSchema:
         """Returns the JSON Schema (draft 2020-12) that every valid value fits."""
 
 
 def whole_value(pattern: re.Pattern[str]) -> str:
-    """Returns the pattern as JSON Schema has it, where a pattern otherwise may match anywhere in a text."""
+    """Returns the pattern anchored at both ends, because a pattern of JSON Schema may match anywhere in a text."""
     return f"^(?:{pattern.pattern})$"
 
 
@@ -59,7 +59,7 @@ class Text:
         return INVALID
 
     def json_schema(self) -> JsonSchema:
-        """Returns the bounds, and the pattern with its description as editors show it."""
+        """Returns the bounds, and the pattern with its error message for editors."""
         schema: JsonSchema = {"type": "string", "minLength": self.shortest, "maxLength": self.longest}
         if self.pattern:
             schema |= {"pattern": whole_value(self.pattern), "patternErrorMessage": f"must be {self.must_be}"}
@@ -92,7 +92,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Number:
-    """A number within bounds, and if there is a `step` a multiple of it; `null_means` says what null stands for."""
+    """A number within bounds, a multiple of `step` if given; `null_means` describes null in messages."""
 
     minimum: float
     maximum: float
@@ -150,7 +150,7 @@ class OneOf:
         return INVALID
 
     def json_schema(self) -> JsonSchema:
-        """Returns the words."""
+        """Returns the allowed words."""
         return {"enum": list(self._words)}
 
 
@@ -163,15 +163,15 @@ class Anything:
         return node.plain()
 
     def json_schema(self) -> JsonSchema:
-        """Returns a schema that everything fits."""
+        """Returns the schema that accepts every value."""
         return {}
 
 
 @dataclass(frozen=True)
 class CheckedValue:
-    """A value that a function normalises, or refuses by a ValueError that says what is allowed.
+    """A value that a function normalises, or refuses with a ValueError whose text says what is allowed.
 
-    `schema` is a JSON Schema that every value fits which the function accepts.
+    `schema` is a JSON Schema of all values that the function accepts.
     """
 
     check: Callable[[Any], Any]

@@ -33,7 +33,7 @@ def check_size(schema: Any) -> Any:
     """Returns the schema if it is small enough to be checked.
 
     Raises:
-        ValueError: it is no object, or too large; the text is for a person.
+        ValueError: the schema is no object, or too large; the text is for a person.
     """
     if not isinstance(schema, dict):
         raise ValueError("must be a JSON Schema: an object")  # noqa: TRY004 - a value that is not allowed, like the others
@@ -47,11 +47,11 @@ def check_size(schema: Any) -> Any:
 
 
 JSON_SCHEMA: Final = CheckedValue(check_size, {"type": "object"})
-"""A JSON Schema, which `schema_problems` checks further."""
+"""A JSON Schema within its size limit; `schema_problems` validates its content."""
 
 
 def schema_problems(value: Any, node: DocumentNode, checks: ContentChecks) -> Iterator[Problem]:
-    """Yields the problem of the schema in a document that is valid otherwise."""
+    """Yields the problem of the JSON Schema in a document, if it has an invalid one."""
     match value:
         case {"kind": "Workflow", "result": {"schema": dict(schema)}}:
             found = checks.schema_problem(schema, answer=False)
@@ -89,7 +89,7 @@ _ANY_PARAMETER: Final[Mapping[str, Field]] = {
 
 
 def _parameter(*, default: object, **more: Field) -> Record:
-    """Returns the fields of a type of parameters, the common ones first."""
+    """Returns the fields of a type of parameters, common fields first."""
     return Record({**_ANY_PARAMETER, "default": replace(_ANY_PARAMETER["default"], example=default), **more})
 
 
@@ -150,7 +150,7 @@ FAILURE_TYPE: Final = Text(
     pattern=re.compile(r"[A-Za-z_][A-Za-z0-9_.]*"),
     must_be="the type of a failure, as step.failed names it: TimeLimit, or the name of an exception",
 )
-"""The `type` of a failure of a step."""
+"""Failure type of a step, as in `on` and `not_on`."""
 
 RETRY: Final = Record(
     {
@@ -264,7 +264,7 @@ STEP: Final = Record(
 )
 
 CLEANUP_STEP: Final = Record(dict(_WORK))
-"""A step that runs after the others have ended, whatever happened."""
+"""A step of `on_failure` or `always`, which runs after all other steps."""
 
 POLICY: Final = Record(
     {

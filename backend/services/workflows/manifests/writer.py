@@ -1,4 +1,4 @@
-"""Writer of definitions as the YAML manifests that people edit, in the order of the reference and without defaults."""
+"""Converts definitions to YAML manifests for people: fields in the order of the reference, without defaults."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,7 +12,7 @@ from backend.services.workflows.manifests.yaml_reader import plain_scalar
 
 
 def yaml_text(value: JsonMapping) -> str:
-    """Returns a value as YAML, long text as blocks, in the order of its members."""
+    """Returns a value as YAML in the order of its members, with multi-line text as blocks."""
     return yaml.dump(value, Dumper=_ManifestDumper, allow_unicode=True, sort_keys=False, width=10_000)
 
 
@@ -26,7 +26,7 @@ class _ManifestDumper(yaml.SafeDumper):
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None
     if not isinstance(plain_scalar(text), str):
-        # The reader takes more forms of numbers than the writer knows.
+        # The reader recognises more forms of numbers than PyYAML quotes.
         style = "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -34,21 +34,21 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _ManifestDumper.add_representer(str, _text)
 
 
-# What reading adds to a definition: the code of a file is written as text, and the digests of a folder not at all.
+# Fields that loading adds to a definition, and that a manifest must not have.
 _ADDED: Final[Mapping[str, tuple[str, ...]]] = {"Agent": ("files", "digest")}
 _OF_PACKAGES: Final = ("packages", "preload")
 
 
 def manifest_text(kind: str, definition: JsonMapping) -> str:
-    """Returns YAML which, when it is applied, gives the definition again.
+    """Returns YAML that gives the same definition again when it is applied.
 
-    An agent with `code_file` gets its text as `code`.
+    The code of an agent with `code_file` is written as `code`.
     """
     return yaml_text(manifest_value(kind, definition))
 
 
 def manifest_value(kind: str, definition: JsonMapping) -> JsonObject:
-    """Returns the value of that YAML."""
+    """Returns a definition as the value of its manifest; see `manifest_text`."""
     value = {name: each for name, each in definition.items() if name not in _ADDED.get(kind, ())}
     if kind == "Agent" and value.get("code_file") is not None:
         del value["code_file"]
@@ -58,7 +58,7 @@ def manifest_value(kind: str, definition: JsonMapping) -> JsonObject:
 
 
 def _without_defaults(shape: object, value: Any) -> Any:
-    """Returns a value as short as its shape allows, its fields in the order of the shape."""
+    """Returns a value without defaults, in the shortest form and the field order of its shape."""
     if isinstance(shape, Variant) and isinstance(value, dict):
         word = str(value.get(shape.tag, shape.default))
         tag = {} if word == shape.default else {shape.tag: word}

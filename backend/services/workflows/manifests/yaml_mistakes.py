@@ -1,8 +1,7 @@
-"""Mistakes of YAML: the place to correct, and those of a document that are independent of each other.
+"""Finds the independent syntax mistakes of a YAML document, each with the line to correct.
 
-A parser ends at the first mistake. The lines below are then read again in parts, each of which is YAML by itself: the
-lines beside the wrong one, then those beside each of the lines that it is part of. Lines within the wrong one are left
-out.
+A parser ends at the first mistake. The lines below it are then parsed again in parts that are YAML by themselves:
+siblings of the wrong line, then siblings of each of its ancestors. Children of the wrong line are left out.
 """
 
 import re
@@ -16,12 +15,12 @@ import yaml
 
 _MOST_MISTAKES: Final = 10
 _MOST_PARTS: Final = 20
-"""Parts of a document that are looked through: each is read to its end."""
+"""Most parts of a document that are parsed again."""
 _LINES: Final = re.compile("[^\n\r\x85\u2028\u2029]*(?:\r\n|[\n\r\x85\u2028\u2029])|[^\n\r\x85\u2028\u2029]+")
-"""Lines as the parser counts them."""
+"""A line with its end, as the parser counts lines."""
 _MARKER: Final = re.compile(r"(---|\.\.\.)(?:\s|$)")
 _NOTICED_LATER: Final = frozenset({"while scanning a simple key", "while scanning a quoted scalar"})
-"""Contexts whose mistake, a missing colon or quote, is where the context begins."""
+"""Parser contexts whose mistake, a missing colon or quote, is at the beginning of the context."""
 _OF_NAMES: Final = f"{string.ascii_letters}{string.digits}_.-"
 _BLANKS: Final = " \t"
 _DASH: Final = re.compile(r"-[ \t]+")
@@ -30,7 +29,7 @@ _BLOCK_TEXT: Final = re.compile(r"(?:^|[:\-] +)[|>][-+0-9]{0,2}\s*$")
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A mistake: its line from 0, what the parser says with the column, and from which indentation reading goes on."""
+    """A mistake: line from 0, the parser's message with the column, and the indentation at which parsing resumes."""
 
     line: int
     what: str
@@ -39,23 +38,23 @@ class Mistake:
     tab: bool = False
 
 
-class LookedThrough(NamedTuple):
-    """Findings in a part of a document: line, from 0, and reason of what it may not hold; what ended its parsing."""
+class ParsedPart(NamedTuple):
+    """Result of parsing a part of a document: refused content as (line from 0, reason), and the first mistake."""
 
     refused: Sequence[tuple[int, str]]
     first: Mistake | None
 
 
-LookThrough = Callable[[Sequence[str]], LookedThrough]
+ParsePart = Callable[[Sequence[str]], ParsedPart]
 
 
 def lines_of(text: str) -> list[str]:
-    """Returns the lines of a text, each with its end."""
+    """Returns the lines of a text, each with its line end."""
     return _LINES.findall(text)
 
 
 def documents_of(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yields the first line and the end of each document, directives with the document that they belong to."""
+    """Yields the line range of each document, with its directives."""
     start = 0
     for number, line in enumerate(lines):
         marker = _MARKER.match(line)
@@ -69,37 +68,37 @@ def documents_of(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
         yield start, len(lines)
 
 
-def mistakes_of(lines: Sequence[str], start: int, end: int, look_through: LookThrough) -> Iterator[Mistake]:
-    """Yields the mistakes of the document in `lines[start:end]` from the top, those that follow from another left out.
+def mistakes_of(lines: Sequence[str], start: int, end: int, parse_part: ParsePart) -> Iterator[Mistake]:
+    """Yields the independent mistakes of the document in `lines[start:end]`, from the top.
 
-    What is refused above the first mistake is left out as well.
+    Refused content above the first mistake is left out.
     """
     parts = [(start, end)]
-    told = 0
+    reported = 0
     wrong: int | None = None
-    looked = 0
-    while parts and told < _MOST_MISTAKES and looked < _MOST_PARTS:
-        looked += 1
+    parsed = 0
+    while parts and reported < _MOST_MISTAKES and parsed < _MOST_PARTS:
+        parsed += 1
         start, end = parts.pop()
-        refused, mistake = look_through(lines[start:end])
+        refused, mistake = parse_part(lines[start:end])
         if wrong is not None:
             yield from (Mistake(start + line, reason) for line, reason in refused)
-            told += len(refused)
+            reported += len(refused)
         if mistake is None:
             continue
         line = min(max(start + mistake.line, start), end - 1)
         if wrong is None or any(not _is_blank(each) for each in lines[wrong + 1 : line]):
             yield replace(mistake, line=line)
-            told += 1
+            reported += 1
         wrong = line
         below = list(islice(_parts_below(lines, line, end, mistake), _MOST_PARTS))
         parts += reversed(below)
 
 
 def mistake_of(error: yaml.YAMLError, lines: Sequence[str], last: Any, flow_line: int | None) -> Mistake:
-    """Returns the mistake behind a parser's error: the parser often notices lines later that something is missing.
+    """Returns the mistake behind a parser's error, which the parser often reports some lines too late.
 
-    `last` is the event before it, and `flow_line` where the outermost flow collection begins that is open.
+    `last` is the last event before the error; `flow_line` is the first line of the outermost open flow collection.
     """
     if not isinstance(error, yaml.MarkedYAMLError):
         place = getattr(error, "position", 0) or 0
@@ -112,7 +111,7 @@ def mistake_of(error: yaml.YAMLError, lines: Sequence[str], last: Any, flow_line
     if flow_line is not None:
         indent = _inner_indent(lines[flow_line])
     elif _BLOCK_TEXT.search(above) and _indent(lines[line]) <= _inner_indent(above):
-        # Text of a block that is not indented: what follows is text as well.
+        # Block text without indentation: the following lines are text as well.
         indent = _inner_indent(above) - 1
     tab = "\t" in lines[line][: _indent(lines[line])]
     return Mistake(line, f"must be YAML: {what}, at column {column + 1}", indent, flow_line is not None, tab)
@@ -135,7 +134,7 @@ def _place(error: yaml.MarkedYAMLError, lines: Sequence[str], last: Any) -> tupl
         elif not scalar.style and not context and begun.column == indent:
             return begun.line, begun.column, "while scanning a simple key, could not find expected ':'"
     if context.startswith("while parsing a flow"):
-        # Behind the last entry, which a name on the next line belongs to.
+        # Behind the last entry, because the name on the next line belongs to it.
         above = [*lines[: mark.line], "".join(lines[mark.line : mark.line + 1])[: mark.column].rstrip(_OF_NAMES)]
         line = next(number for number in reversed(range(len(above))) if above[number].strip())
         return line, mark.column if line == mark.line else len(above[line].rstrip()), what
@@ -158,7 +157,7 @@ def _parts_below(lines: Sequence[str], wrong: int, end: int, mistake: Mistake) -
 
 
 def _part_end(lines: Sequence[str], start: int, end: int) -> int:
-    """Returns where the lines end that are beside or within a line: items of a list, or fields with their lists."""
+    """Returns the end of the siblings of a line with their children: items of a list, or fields."""
     indent, item = _indent(lines[start]), _is_item(lines[start])
     for number in range(start + 1, end):
         line = lines[number]
@@ -182,7 +181,7 @@ def _indent(line: str) -> int:
 
 
 def _inner_indent(line: str) -> int:
-    """Returns where the first field of a line begins, behind the dashes of a list."""
+    """Returns the column of the first field of a line, behind the dashes of a list."""
     indent = _indent(line)
     while dash := _DASH.match(line, indent):
         indent = dash.end()

@@ -1,4 +1,4 @@
-"""Parser of YAML to a tree of plain values with their lines.
+"""Parses YAML to a tree of plain values with their lines (`DocumentNode`), and reports problems.
 
 It accepts values that JSON can express: no tags, no objects, and plain scalars by the core schema of YAML 1.2, so that
 `no` and `off` are text. Aliases are resolved, and count towards the bounds of the tree.
@@ -12,7 +12,7 @@ import yaml
 
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem, member
 from backend.services.workflows.manifests.yaml_mistakes import (
-    LookedThrough,
+    ParsedPart,
     documents_of,
     lines_of,
     mistake_of,
@@ -21,7 +21,7 @@ from backend.services.workflows.manifests.yaml_mistakes import (
 
 _MOST_NODES: Final = 100_000
 _MOST_UNREADABLE: Final = 100
-"""Documents with problems after which a file with mistakes is not read further."""
+"""Invalid documents of a file with mistakes, after which reading stops."""
 _DEEPEST: Final = 64
 _LARGEST_INTEGER: Final = 2**63 - 1
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -39,24 +39,24 @@ _PLAIN_SCALARS: Final[tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...]] 
 
 
 class ReadFile(NamedTuple):
-    """Content of a file: the documents that can be read, without empty ones, and whether these are all."""
+    """The readable, non-empty documents of a file, and whether these are all documents."""
 
     documents: list[DocumentNode]
     complete: bool
 
 
 def read_documents(text: str, problems: list[Problem]) -> list[DocumentNode]:
-    """Reads the documents of a file as `read_file`."""
+    """Returns the documents of a file, read as by `read_file`."""
     return read_file(text, problems).documents
 
 
 def read_file(text: str, problems: list[Problem]) -> ReadFile:
-    """Reads the documents of a file, and adds the mistakes of the others to `problems`, of syntax up to ten each."""
+    """Reads the documents of a file; adds problems of unreadable ones, up to ten syntax mistakes for each document."""
     found: list[Problem] = []
     try:
         whole = _YamlReader(text, found).file()
     except (_UnreadableError, yaml.YAMLError):
-        # A parser ends at its first mistake: each document is read by itself.
+        # A parser ends at its first mistake, so each document is read by itself.
         whole = None
     if whole is not None:
         problems += found
@@ -80,14 +80,14 @@ def _read_part(lines: Sequence[str], start: int, end: int, problems: list[Proble
     except _UnreadableError as error:
         problems.append(error.problem)
     except yaml.YAMLError:
-        # A part of the document lacks the anchors of the others.
+        # Aliases in a part may refer to anchors in other parts.
         anchors = frozenset(_ANCHOR.findall(text))
-        found = mistakes_of(lines, start, end, lambda part: _look_through(part, anchors))
+        found = mistakes_of(lines, start, end, lambda part: _parse_part(part, anchors))
         problems += (Problem(each.line + 1, "document", each.what) for each in found)
     return []
 
 
-def _look_through(lines: Sequence[str], anchors: frozenset[str]) -> LookedThrough:
+def _parse_part(lines: Sequence[str], anchors: frozenset[str]) -> ParsedPart:
     reader = _YamlReader("".join(lines), [], anchors=anchors)
     first = None
     try:
@@ -96,7 +96,7 @@ def _look_through(lines: Sequence[str], anchors: frozenset[str]) -> LookedThroug
         pass
     except yaml.YAMLError as error:
         first = mistake_of(error, lines, reader.last, reader.outermost_flow)
-    return LookedThrough(reader.refused, first)
+    return ParsedPart(reader.refused, first)
 
 
 class _UnreadableError(Exception):
@@ -106,11 +106,10 @@ class _UnreadableError(Exception):
 
 
 class _YamlReader:
-    """Reader of a text, or of a part of a file below `above` lines.
+    """Reader of a text, or of a part of a file that begins after `above` lines.
 
-    `anchors` are known beside those of the text. `last` is the last event that was read, `outermost_flow` the line,
-    from 0, of the outermost brackets that are open, and `refused` has line and reason of what makes the document
-    unusable.
+    `anchors` are names of further known anchors. `last` is the last event that was read, `outermost_flow` the line,
+    from 0, of the outermost open brackets. `refused` has line and reason of content that makes the document unusable.
     """
 
     def __init__(
@@ -121,7 +120,7 @@ class _YamlReader:
         self._above = above
         self._anchors: dict[str, DocumentNode] = {}
         self._unknown: set[str] = set()
-        self._elsewhere = anchors
+        self._known_elsewhere = anchors
         self._open: list[yaml.Event] = []
         self.last: yaml.Event | None = None
         self.refused: list[tuple[int, str]] = []
@@ -160,7 +159,7 @@ class _YamlReader:
         raise _UnreadableError(Problem(self._line(event), field or "document", reason))
 
     def _refuse(self, event: yaml.Event, field: str, reason: str) -> None:
-        """Adds a problem after which the rest of the document is looked through, but the document is not used."""
+        """Adds a problem that makes the document unusable; its rest is read for further problems."""
         self._problems.append(Problem(self._line(event), field or "document", reason))
         self.refused.append((self._line(event) - 1, reason))
 
@@ -189,8 +188,8 @@ class _YamlReader:
         known = self._anchors.get(name)
         if known is not None:
             return DocumentNode(known.value, self._line(event), known.size)
-        if name not in self._unknown | self._elsewhere:
-            # One mistake, that of the anchor, however often it is used.
+        if name not in self._unknown | self._known_elsewhere:
+            # Reported once, however often the missing anchor is used.
             self._unknown.add(name)
             self._refuse(event, field, "must not use an alias before its anchor is complete")
         return DocumentNode(None, self._line(event))
@@ -209,7 +208,7 @@ class _YamlReader:
             if name in entries:
                 self._problems.append(Problem(line, inner, "must not be given twice"))
             node = self._node(next(self._events), inner, depth + 1)
-            size = self._grown(start, field, size + node.size)
+            size = self._check_size(start, field, size + node.size)
             entries.setdefault(name, node)
         return DocumentNode(entries, self._line(start), size)
 
@@ -218,11 +217,11 @@ class _YamlReader:
         size = 1
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             node = self._node(event, f"{field}[{len(items)}]", depth + 1)
-            size = self._grown(start, field, size + node.size)
+            size = self._check_size(start, field, size + node.size)
             items.append(node)
         return DocumentNode(items, self._line(start), size)
 
-    def _grown(self, start: yaml.Event, field: str, size: int) -> int:
+    def _check_size(self, start: yaml.Event, field: str, size: int) -> int:
         if size > _MOST_NODES:
             self._stop(start, field, f"must not hold more than {_MOST_NODES:,} values")
         return size
@@ -241,7 +240,7 @@ class _YamlReader:
 
 
 def plain_scalar(text: str) -> Any:
-    """Returns what a scalar without quotes stands for."""
+    """Returns the value of a scalar without quotes."""
     if len(text) > 1000:
         return text
     for pattern, make in _PLAIN_SCALARS:

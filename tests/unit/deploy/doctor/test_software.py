@@ -13,7 +13,7 @@ import pytest
 from backend.common.optional_parts import GRAPHS, LLM, PARQUET, PII_MODEL, REDACTION, OptionalPart
 from backend.services.workflows.manifests.loader import load_manifests
 from backend.services.workflows.new_versions import apply_manifests
-from backend.services.workflows.pii_policy import why_not_applied, why_unusable
+from backend.services.workflows.pii_policy import why_not_applicable, why_unusable
 from backend.storage.database import Database
 from backend.storage.factory import DataFolder, open_postgresql
 from deploy.config.settings import Settings
@@ -131,5 +131,5 @@ def test_a_part_fails_where_a_workflow_is_not_ready_without_it(
     found = needed_parts(lambda query: [("letters", loaded.definition)] if "workflow_versions" in query else [])
     failing = {check.message.split("`")[1] for check in found if check.outcome is Outcome.FAILED}
     normalised = json.loads(loaded.definition)["pii_policy"]
-    reasons = (why_not_applied(normalised), why_unusable(normalised, {"openai"}))
+    reasons = (why_not_applicable(normalised), why_unusable(normalised, {"openai"}))
     assert failing == {reason.split("'")[1] for reason in reasons if reason is not None}

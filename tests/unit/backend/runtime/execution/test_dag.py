@@ -25,11 +25,11 @@ def test_steps_without_needs_begin_together_in_the_order_of_the_definition() -> 
     assert plan(_steps(c="", a="", b=""), dict.fromkeys("abc", "pending")).begin == ("c", "a", "b")
 
 
-def test_an_approval_is_asked_for_and_not_begun() -> None:
+def test_an_approval_is_requested_and_not_begun() -> None:
     steps = [_step("a"), _step("gate", kind=APPROVAL, needs=("a",))]
-    assert plan(steps, {"a": "completed", "gate": "pending"}).ask == ("gate",)
+    assert plan(steps, {"a": "completed", "gate": "pending"}).request == ("gate",)
     parked = plan(steps, {"a": "completed", "gate": "waiting_for_approval"})
-    assert (parked.ask, parked.begin, parked.done) == ((), (), False)
+    assert (parked.request, parked.begin, parked.done) == ((), (), False)
 
 
 def test_optional_steps_behind_an_optional_failure_are_skipped_in_any_order() -> None:

@@ -61,18 +61,18 @@ def executed(chosen: list[Trial], picks: list[int]) -> tuple[dict[str, str], str
         if now.failed or now.stuck:
             return status, "failed"
         running = [name for name, state in status.items() if state in {"running", "waiting_for_approval"}]
-        acts = [*now.judge, *now.begin, *now.ask, *running]
+        acts = [*now.evaluate, *now.begin, *now.request, *running]
         if not acts:
             assert now.done, "no step may begin, and one has not ended"
             return status, "completed"
         name = acts[picks[turn % len(picks)] % len(acts)]
         trial = by_name[name]
-        if name in now.judge:
+        if name in now.evaluate:
             judged |= {name} if trial.condition else set()
             status[name] = "pending" if trial.condition else "skipped"
         elif name in now.begin:
             status[name] = "running"
-        elif name in now.ask:
+        elif name in now.request:
             status[name] = "waiting_for_approval"
         elif trial.step.kind == APPROVAL:
             status[name] = "completed" if trial.succeeds else "blocked"

@@ -115,14 +115,14 @@ def test_who_gives_up_waiting_for_memory_holds_up_nobody() -> None:
 def test_a_slot_is_taken_at_once_only_where_nobody_waits_and_there_is_memory() -> None:
     async def scene() -> None:
         slots = StepSlots(3, 100)
-        assert not slots.take_now("k", 101)
-        assert slots.take_now("k", 60)
+        assert not slots.try_take("k", 101)
+        assert slots.try_take("k", 60)
         waiting = slots.request("z", 60)
-        assert not slots.take_now("k", 10)
+        assert not slots.try_take("k", 10)
         slots.release("k", 60)
         assert waiting.done()
-        assert slots.take_now("k", 40)
-        assert not slots.take_now("k", 1)
+        assert slots.try_take("k", 40)
+        assert not slots.try_take("k", 1)
         assert slots.in_use == 2
 
     asyncio.run(scene())
@@ -133,7 +133,7 @@ def test_a_key_leaves_a_slot_for_keys_that_hold_none() -> None:
         slots = StepSlots(8, 100)
         asked = {f"busy {number}": slots.request("busy", 0) for number in range(9)}
         assert len(_holders(asked)) == 7
-        assert not slots.take_now("busy", 0)
+        assert not slots.try_take("busy", 0)
         other = slots.request("other", 0)
         assert other.done()
         slots.release("other", 0)

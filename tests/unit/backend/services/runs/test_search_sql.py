@@ -36,7 +36,7 @@ def test_a_day_is_counted_from_an_index_alone() -> None:
         values = {column.name: 1 for column in runs.columns if not column.nullable}
         values |= {"started_at": 1, "finished_at": 2}
         tx.run(Command(insert(runs), list(values)), **values)
-        assert figures_sql.counted(tx, 0, 0, 10).ended == 1
+        assert figures_sql.count_day(tx, 0, 0, 10).ended == 1
 
     _, *plans = plans_of(counted)
     assert len(plans) == 3

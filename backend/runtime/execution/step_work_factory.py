@@ -1,4 +1,4 @@
-"""Makes the work of one attempt of a step: an agent's, a child's, or a fan-out of either."""
+"""Makes the work of one attempt of a step: of an agent, of a child run, or of a fan-out of either."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,11 +19,10 @@ StepOutcome = StepCompletion | FanOutCompletion | StepFailure
 
 
 @dataclass(frozen=True, slots=True)
-class StepWorks:
-    """The works of the steps of one segment, whose inputs are prepared.
+class StepWorkFactory:
+    """Factory of the works of one segment's steps, whose inputs are prepared.
 
-    `release` gives back the slot of a step once none of its processes is left. `failure` is what a step that runs last
-    learns of the failure of its run; see `StepWork`.
+    `release` gives back the slot of a step once its processes have ended.
     """
 
     context: SegmentContext
@@ -34,12 +33,12 @@ class StepWorks:
     capacity: RunCapacity
     release: Callable[[str], None]
 
-    def of(self, step: str, failure: Mapping[str, str | None] | None) -> Work[StepOutcome]:
-        """Returns the work of the present attempt of a step that has begun."""
-        terms = self.claimed.step_states.terms(step)
-        if terms.fan_out is not None:
+    def make(self, step: str, failure: Mapping[str, str | None] | None) -> Work[StepOutcome]:
+        """Makes the work of a begun step's present attempt; `failure` is as in `StepWork`."""
+        resolved = self.claimed.step_states.resolved_step(step)
+        if resolved.fan_out is not None:
             return self._fan_out(step)
-        return self._child(step) if terms.child is not None else self._agent(step, failure)
+        return self._child(step) if resolved.child is not None else self._agent(step, failure)
 
     def _agent(self, step: str, failure: Mapping[str, str | None] | None = None) -> StepWork:
         claimed, states = self.claimed, self.claimed.step_states
@@ -50,7 +49,7 @@ class StepWorks:
             key_id=claimed.key_id,
             client_reference=claimed.client_reference,
             segment_id=self.segment_id,
-            step=states.terms(step),
+            step=states.resolved_step(step),
             attempt=states.attempt(step),
             parameters=self.inputs.parameters,
             input_text=self.inputs.input_text,
@@ -58,7 +57,7 @@ class StepWorks:
             redaction=claimed.redaction,
             needs=states.needs_of(step),
             inputs=inputs_folder(self.context, claimed),
-            keep_files=any(step in other.needs for other in claimed.terms.steps),
+            keep_files=any(step in other.needs for other in claimed.workflow.steps),
             on_executed=partial(self.release, step),
         )
 
@@ -70,7 +69,7 @@ class StepWorks:
             workflow_id=claimed.workflow_id,
             key_id=claimed.key_id,
             segment_id=self.segment_id,
-            step=states.terms(step),
+            step=states.resolved_step(step),
             attempt=states.attempt(step),
             expressions=self.expressions,
             redaction=claimed.redaction,
@@ -78,19 +77,19 @@ class StepWorks:
 
     def _fan_out(self, step: str) -> FanOutWork:
         claimed, states = self.claimed, self.claimed.step_states
-        terms = states.terms(step)
+        resolved = states.resolved_step(step)
         return FanOutWork(
             context=self.context,
             run_id=claimed.run_id,
             key_id=claimed.key_id,
             segment_id=self.segment_id,
-            step=terms,
+            step=resolved,
             attempt=states.attempt(step),
-            list_items=partial(self.expressions.items, terms),
+            list_items=partial(self.expressions.items, resolved),
             redaction=claimed.redaction,
             capacity=self.capacity,
-            parallel_steps=claimed.terms.parallel_steps,
-            work_of=self._children_of(step) if terms.child is not None else self._agents_of(step),
+            parallel_steps=claimed.workflow.parallel_steps,
+            work_of=self._children_of(step) if resolved.child is not None else self._agents_of(step),
             on_counts=partial(states.set_items, step),
             ended_run=states.items_from(step),
         )
