@@ -18,8 +18,8 @@ from backend.isolation.sandbox.layer import (
     Layer,
     Readable,
     SandboxUnavailableError,
-    Users,
-    can_become_others,
+    UserIds,
+    can_change_users,
     scratch_layout,
     try_out,
 )
@@ -47,8 +47,8 @@ class Landlock(Layer):
         if self._abi < OLDEST_ABI:
             has = f"has Landlock {self._abi}" if self._abi else "has no Landlock switched on"
             raise SandboxUnavailableError(f"this kernel {has}, and version {OLDEST_ABI} is needed (Linux 6.2)")
-        able = can_become_others(DAC_READ_SEARCH)
-        self.users = Users() if able and own_user is not False else None
+        able = can_change_users(DAC_READ_SEARCH)
+        self.users = UserIds() if able and own_user is not False else None
         self._python = str(interpreter.executable())
         self._host = _host_paths()
         self._program = compiled(confine, restrictions)
