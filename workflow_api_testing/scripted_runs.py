@@ -37,7 +37,7 @@ class _Execution:
     run_id: str
     segment_id: str
     at: int
-    terms: ResolvedWorkflow
+    workflow: ResolvedWorkflow
     states: StepStates
 
     def record(self) -> None:
@@ -131,14 +131,14 @@ class ScriptedRuns:
         Raises:
             ScriptError: an approval is still to come, or `result` is given and the workflow declares none.
         """
-        terms = self._terms(run_id)
-        if result is not None and terms.result_step is None:
+        workflow = self._workflow(run_id)
+        if result is not None and workflow.result_step is None:
             raise ScriptError("The workflow declares no result: its manifest needs `result`.")
         value = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
         mismatch = None
-        if terms.result_schema is not None:
-            mismatch = self._services.schemas.mismatch(terms.result_schema, value, "result", owner=_OWNER)
-        last = terms.result_step or next(step.step for step in reversed(terms.steps) if step.kind == AGENT)
+        if workflow.result_schema is not None:
+            mismatch = self._services.schemas.mismatch(workflow.result_schema, value, "result", owner=_OWNER)
+        last = workflow.result_step or next(step.step for step in reversed(workflow.steps) if step.kind == AGENT)
 
         def work(execution: _Execution) -> None:
             left = [self._store(run_id, last, path, data) for path, data in (outputs or {}).items()]
@@ -146,7 +146,7 @@ class ScriptedRuns:
             if plan.ask:
                 raise _approval_first(plan)
             run_result, all_warnings, result_outputs = lifecycle.RunResult(), list(warnings), list[NewOutput]()
-            if terms.result_step is not None:
+            if workflow.result_step is not None:
                 stored = make_result(self._objects, run_id, value, mismatch, carried_summary(result))
                 run_result = stored.result
                 all_warnings += stored.warnings
@@ -197,22 +197,22 @@ class ScriptedRuns:
             elif run.ordinal == 1 and deployment_sql.get(tx).licence_state != "active":
                 LICENSE_UNAVAILABLE.close(tx, run_id, at)
             else:
-                terms = self._terms_of_segment(tx, segment_id)
-                states = StepStates(terms.steps, run_id, segment_id, sql.steps_of(tx, run_id))
-                execution = _Execution(tx, run_id, segment_id, at, terms, states)
+                workflow = self._workflow_of_segment(tx, segment_id)
+                states = StepStates(workflow.steps, run_id, segment_id, sql.steps_of(tx, run_id))
+                execution = _Execution(tx, run_id, segment_id, at, workflow, states)
                 if not execution.fail_if_stuck():
                     work(execution)
 
         self._services.database.write(write, lock_key=run_of(run_id))
 
-    def _terms(self, run_id: str) -> ResolvedWorkflow:
-        return self._services.database.snapshot(lambda tx: self._terms_of_segment(tx, _open_segment(tx, run_id)))
+    def _workflow(self, run_id: str) -> ResolvedWorkflow:
+        return self._services.database.snapshot(lambda tx: self._workflow_of_segment(tx, _open_segment(tx, run_id)))
 
-    def _terms_of_segment(self, tx: Tx, segment_id: str) -> ResolvedWorkflow:
+    def _workflow_of_segment(self, tx: Tx, segment_id: str) -> ResolvedWorkflow:
         run, shared = sql.run_of_segment(tx, segment_id), self._services
-        terms = load_workflow(shared.cache, tx, shared.capabilities, run.workflow_id, run.version)
-        assert terms is not None
-        return terms
+        workflow = load_workflow(shared.cache, tx, shared.capabilities, run.workflow_id, run.version)
+        assert workflow is not None
+        return workflow
 
     def _store(self, run_id: str, step: str, path: str, data: bytes | str) -> NewOutput:
         output_id = new_id("out")

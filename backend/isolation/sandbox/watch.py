@@ -122,10 +122,7 @@ def _excess(process: WatchedProcesses, family: list[ProcessInfo], limits: Limits
     """Returns the resource that the step's processes, or the files that they wrote, exceed."""
     if sum(one.threads for one in family) > PROCESSES + LAYER_PROCESSES:
         return "processes"
-    if (
-        sum(one.resident for one in family) > limits.memory_bytes
-        and sum(map(_own_memory, family)) > limits.memory_bytes
-    ):
+    if sum(one.resident for one in family) > limits.memory_bytes and sum(map(_memory_of, family)) > limits.memory_bytes:
         return "memory"
     if process.scratch is not None:
         too_large = _is_larger(process.scratch, family, limits.workspace_bytes)
@@ -170,7 +167,7 @@ def _descendants(pid: int, children: Mapping[int, list[ProcessInfo]], excluded: 
     return found
 
 
-def _own_memory(one: ProcessInfo) -> int:
+def _memory_of(one: ProcessInfo) -> int:
     """Returns the bytes of memory that back no file; memory shared by several processes is divided among them."""
     try:
         lines = _read(f"/proc/{one.pid}/smaps_rollup").splitlines()
