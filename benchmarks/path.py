@@ -41,19 +41,19 @@ class CallPath(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Counted(Server):
+class CountedService(Server):
     """A service that counts."""
 
     def between(self, use: Callable[[], object]) -> CallPath:
         """Returns the path counted while `use` runs."""
-        self._told()
+        self._command()
         use()
         # Work that goes on after the answer is part of the call.
         time.sleep(_PAUSE_SECONDS)
-        counted: dict[str, Any] = json.loads(self._told())
+        counted: dict[str, Any] = json.loads(self._command())
         return CallPath(len(counted["files"]), counted["calls"])
 
-    def _told(self) -> str:
+    def _command(self) -> str:
         """Tells the service to begin or end a count; returns its answer."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -63,7 +63,7 @@ class Counted(Server):
 
 
 @contextmanager
-def counted() -> Iterator[Counted]:
+def counted() -> Iterator[CountedService]:
     """Runs the service in one process, in a new data folder, with counts."""
     with tempfile.TemporaryDirectory() as data:
         addresses = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
@@ -77,7 +77,7 @@ def counted() -> Iterator[Counted]:
         try:
             assert process.stdout is not None
             ready = json.loads(process.stdout.readline())
-            yield Counted(process, port_of(ready), ready["grpc"])
+            yield CountedService(process, port_of(ready), ready["grpc"])
         finally:
             process.terminate()
             process.wait()
@@ -95,7 +95,7 @@ def measured(rounds: int) -> dict[str, CallPath]:
     return {name: CallPath(*map(min, zip(*paths, strict=True))) for name, paths in found.items()}
 
 
-def _round(server: Counted, workload: Workload, key: Key) -> Iterator[tuple[str, CallPath]]:
+def _round(server: CountedService, workload: Workload, key: Key) -> Iterator[tuple[str, CallPath]]:
     run_id = ""
 
     def start() -> None:

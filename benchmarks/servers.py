@@ -62,19 +62,21 @@ def cpu_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)
 
 
-def _on(core: int, arguments: Sequence[str]) -> list[str]:
+def _pinned(core: int, arguments: Sequence[str]) -> list[str]:
     return ["taskset", "-c", str(core), sys.executable, *arguments]
 
 
 def on_load_core(arguments: Sequence[str]) -> list[str]:
     """Returns the command of a Python process that generates load, on another core than the server's."""
-    return _on(LOAD_CORE, arguments)
+    return _pinned(LOAD_CORE, arguments)
 
 
 @contextmanager
 def bare() -> Iterator[Server]:
     """Runs the bare aiohttp server."""
-    process = subprocess.Popen(_on(SERVER_CORE, ["-m", "benchmarks.bare_server"]), stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        _pinned(SERVER_CORE, ["-m", "benchmarks.bare_server"]), stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         yield Server(process, int(process.stdout.readline()))
@@ -87,7 +89,7 @@ def part(stack: ExitStack, *arguments: str, core: int | None = None) -> tuple["s
     """Starts a process of the service, which ends with the stack; returns it and the JSON record that it prints."""
     command = [str(Path(sys.executable).parent / "workflow-api"), *arguments, "--json"]
     process = subprocess.Popen(
-        command if core is None else _on(core, command),
+        command if core is None else _pinned(core, command),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         # The log would have a line for each request.

@@ -23,9 +23,9 @@ from benchmarks.servers import Server
 from benchmarks.workload import Key, Workload
 
 # Held calls that a key may have.
-OF_A_KEY = 20
+CALLS_OF_A_KEY = 20
 WAIT_SECONDS = 30
-MOST_BESIDE = 20
+MOST_CHANGES = 20
 """Most changes of one measurement while the callers wait."""
 
 
@@ -45,8 +45,8 @@ QUICK = Extent(callers=20, seconds=0.2, spread=0.1, changes=3)
 @contextmanager
 def waiting(server: Server, workload: Workload, extent: Extent, of_a_run: int) -> Iterator[None]:
     """Keeps callers waiting, twenty of a key, `of_a_run` of them for one parked run."""
-    keys = workload.keys(-(-extent.callers // OF_A_KEY))
-    callers = [key for key in keys for _ in range(OF_A_KEY)][: extent.callers]
+    keys = workload.keys(-(-extent.callers // CALLS_OF_A_KEY))
+    callers = [key for key in keys for _ in range(CALLS_OF_A_KEY)][: extent.callers]
     with ThreadPoolExecutor(4) as pool:
         runs = list(pool.map(lambda key: workload.run(key, "Parked", "waiting_for_approval"), callers[::of_a_run]))
     requests = [
@@ -160,14 +160,14 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder, deployment(*_settings(folder, extent)) as server:
             workload = Workload(server)
             idle = megabytes(server)
-            for of_a_run in (OF_A_KEY, 1):
+            for of_a_run in (CALLS_OF_A_KEY, 1):
                 with waiting(server, workload, extent, of_a_run):
                     share, held = cpu_share(server, extent.seconds), megabytes(server)
                     print(
                         f"{extent.callers} callers wait, {of_a_run} for each run, {name}: "
                         f"{held:.0f} MB (idle {idle:.0f}), {share:.1%} of a core"
                     )
-                    beside = changes(workload, workload, workload.keys(1)[0], min(extent.changes, MOST_BESIDE))
+                    beside = changes(workload, workload, workload.keys(1)[0], min(extent.changes, MOST_CHANGES))
                     report(f"a change while they wait, {name}", beside)
             report(f"a change, {name}", changes(workload, workload, workload.keys(1)[0], extent.changes))
     with new_database(given.server) as url, two_backends(url) as (first, second):

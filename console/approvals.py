@@ -36,14 +36,14 @@ async def decide(
     try:
         decided: DecideApprovalResponse = await services.call("RunsService/DecideApproval", request)
     except Refusal as refusal:
-        if refusal.code == "not_found" or _is_about(refusal, "approval_id"):
+        if refusal.code == "not_found" or _concerns(refusal, "approval_id"):
             return None
         raise
     return decided
 
 
 class Deadline(NamedTuple):
-    """The end of an approval that waits: how long until then, in words, and whether that is soon."""
+    """Deadline of a pending approval: the time left in words, the kind of its badge, and its effect."""
 
     left: str
     kind: str
@@ -51,7 +51,7 @@ class Deadline(NamedTuple):
 
 
 def deadline_of(pending: PendingApproval) -> Deadline | None:
-    """Returns when an approval expires, counted by the clock of the service; None for never."""
+    """Returns the deadline of an approval, by the service's clock; None for an approval without one."""
     if not pending.HasField("deadline_at"):
         return None
     now = milliseconds_of(pending.approval.requested_at) + milliseconds_of(pending.waiting)
@@ -144,7 +144,7 @@ def excerpt(number: int, part: MaterialPart, begin: int, limits: PartLimits) -> 
     return PartExcerpt(number, part, text, (), begin + len(text) if cut else None)
 
 
-def _is_about(refusal: Refusal, name: str) -> bool:
+def _concerns(refusal: Refusal, name: str) -> bool:
     problems = refusal.details
     return (
         refusal.code == "invalid_request"

@@ -16,7 +16,7 @@ from workflow_api.v1.definitions_pb2 import DefinitionUse, ListDefinitionUsesReq
 from workflow_api.v1.workflows_pb2 import GetResourceRequest, ListResourcesRequest, Resource, ResourceDefinition
 
 PAGE: Final = 1_000
-"""Resources of a kind in one call."""
+"""Most resources of a kind that one call returns."""
 
 _TESTS: Final = {"passed": Badge("passed", "good"), "failed": Badge("failed", "bad")}
 

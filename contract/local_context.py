@@ -29,11 +29,11 @@ class RefusedCall(Protocol):
     """An error that a servicer refused a call with."""
 
     def to_refusal(self) -> Refusal:
-        """Returns the error as callers in this process get it."""
+        """Returns the error for callers in this process."""
         ...
 
     def to_status(self) -> Status:
-        """Returns the error as gRPC sends it."""
+        """Returns the error as a gRPC status."""
         ...
 
 
@@ -41,7 +41,7 @@ class LocalContext(grpc.ServicerContext):
     """Context that keeps a servicer's status and trailers, and notifies the servicer when the caller stops waiting."""
 
     error: RefusedCall | None
-    """The servicer's error, which callers in this process get without a gRPC status."""
+    """Error of the servicer, which callers in this process get without a gRPC status."""
 
     def __init__(self, metadata: Iterable[tuple[str, str]], seconds: float = float("inf")) -> None:
         self.cached: CachedAnswer | None = None

@@ -55,11 +55,11 @@ DECIDING_ROLES: Final = (ROLE_NAMES[ROLE_ADMINISTRATOR], ROLE_NAMES[ROLE_APPROVE
 
 _OPERATING: Final = ADMINISTRATORS | {ROLE_OPERATOR}
 _DECIDING: Final = ADMINISTRATORS | {ROLE_APPROVER}
-_LOOKING: Final = ADMINISTRATORS | {ROLE_OPERATOR, ROLE_VIEWER}
+_VIEWING: Final = ADMINISTRATORS | {ROLE_OPERATOR, ROLE_VIEWER}
 
 _ADMINISTERED: Final = AccessRule(ADMINISTRATORS)
 _OPERATED: Final = AccessRule(_OPERATING)
-_LOOKED_AT: Final = AccessRule(_LOOKING)
+_VIEWED: Final = AccessRule(_VIEWING)
 _OF_RUN: Final = AccessRule(EVERYBODY, WorkflowLimit.RUN)
 _LISTED: Final = AccessRule(EVERYBODY, WorkflowLimit.LIST)
 _OF_WORKFLOW: Final = AccessRule(EVERYBODY, WorkflowLimit.WORKFLOW)
@@ -95,27 +95,27 @@ RULES: Final[Mapping[str, AccessRule]] = {
         "Audit": {"ListAuditRecords": _ADMINISTERED, "ExportAuditRecords": _ADMINISTERED},
         "Definitions": dict.fromkeys(
             ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses", "FindResources"),
-            _LOOKED_AT,
+            _VIEWED,
         )
         | {
             "FindWorkflows": _LISTED,
-            "GetAgentCode": _LOOKED_AT,
+            "GetAgentCode": _VIEWED,
             "DeleteDefinition": _ADMINISTERED,
             "RestoreWorkflowVersion": _ADMINISTERED,
         },
         "DeploymentHealth": {
-            "GetDeploymentHealth": _LOOKED_AT,
-            "GetRetention": _LOOKED_AT,
+            "GetDeploymentHealth": _VIEWED,
+            "GetRetention": _VIEWED,
             "GetSecretUse": _ADMINISTERED,
         },
         "Deployment": {
             "GetHealth": _OWN,
-            "GetDeployment": _LOOKED_AT,
+            "GetDeployment": _VIEWED,
             "UpdateDeployment": _ADMINISTERED,
         },
         "Environments": {
-            "ListEnvironmentBuilds": _LOOKED_AT,
-            "GetEnvironmentBuild": _LOOKED_AT,
+            "ListEnvironmentBuilds": _VIEWED,
+            "GetEnvironmentBuild": _VIEWED,
             "GetEnvironmentBuildLog": _ADMINISTERED,
             "BuildEnvironment": _ADMINISTERED,
         },
@@ -164,7 +164,7 @@ RULES: Final[Mapping[str, AccessRule]] = {
             "RunUpkeep": _ADMINISTERED,
         },
         "Schedules": {
-            "ListSchedules": _LOOKED_AT,
+            "ListSchedules": _VIEWED,
             **dict.fromkeys(
                 ("PauseSchedule", "ResumeSchedule", "TriggerSchedule", "PlanStart", "CancelPlannedStart"), _OPERATED
             ),
@@ -204,7 +204,7 @@ RULES: Final[Mapping[str, AccessRule]] = {
         "Workflows": {
             "ListWorkflows": _LISTED,
             **dict.fromkeys(("GetWorkflow", "ListParameters", "GetWorkflowDefinition"), _OF_WORKFLOW),
-            **dict.fromkeys(("ListResources", "GetResource", "ListKnowledgeGraphs"), _LOOKED_AT),
+            **dict.fromkeys(("ListResources", "GetResource", "ListKnowledgeGraphs"), _VIEWED),
             "BrowseInputs": _OPERATED,
             **dict.fromkeys(
                 (

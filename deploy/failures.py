@@ -58,6 +58,6 @@ def unreachable(address: str, details: str = "") -> CommandError:
     return CommandError(message + (f" gRPC says: {details}" if details else ""), code="runtime_unreachable")
 
 
-def late(address: str) -> CommandError:
+def timed_out(address: str) -> CommandError:
     """Returns the failure of a call that was not answered in time."""
     return CommandError(f"The backend at {address} did not answer in time.", code="runtime_unreachable")

@@ -74,7 +74,7 @@ def answer_of(route: Route, codecs: CodecsByRpc, answered: CachedAnswer) -> Answ
     return answer
 
 
-def _started(answer: Message, encode: Encode) -> Answer:
+def _start_answer(answer: Message, encode: Encode) -> Answer:
     """Returns 201 with the run's `Location` for a first start, and marks a replay (contract 12.1, 12.7)."""
     started = cast("StartRunResponse", answer)
     body = encode(started)
@@ -83,7 +83,7 @@ def _started(answer: Message, encode: Encode) -> Answer:
     return Answer(201, body, headers=[("Location", f"{BASE}/runs/{started.run.summary.run_id}")])
 
 
-def _run(answer: Message, encode: Encode) -> Answer:
+def _run_answer(answer: Message, encode: Encode) -> Answer:
     """Returns a run with its entity tag; to a caller that has this state, the tag alone (contract 14.15)."""
     run = cast("Run", answer)
     # A backend of an earlier release sends no tag.
@@ -92,7 +92,7 @@ def _run(answer: Message, encode: Encode) -> Answer:
 
 
 _SPECIAL: Final[Mapping[str, Callable[[Message, Encode], Answer]]] = MappingProxyType(
-    {"/workflow_api.v1.RunsService/StartRun": _started, "/workflow_api.v1.RunsService/GetRun": _run}
+    {"/workflow_api.v1.RunsService/StartRun": _start_answer, "/workflow_api.v1.RunsService/GetRun": _run_answer}
 )
 
 
@@ -134,9 +134,9 @@ class Dispatcher:
         elif isinstance(message, GetRunRequest) and request.header("If-None-Match") is not None:
             take_tags(request, message)
         if isinstance(message, ListRunEventsRequest) and wants_stream(request):
-            return await open_event_stream(call, message, self._reading(route.rpc, metadata), self._follower)
+            return await open_event_stream(call, message, self._reader_of(route.rpc, metadata), self._follower)
         if isinstance(message, GetRunRequest | ListRunEventsRequest) and message.wait.seconds:
-            answer = await self._waits.answer(call, message, self._reading(route.rpc, metadata))
+            answer = await self._waits.answer(call, message, self._reader_of(route.rpc, metadata))
             return answer_of(route, self._codecs, CachedAnswer(answer))
         if route.streaming:
             return await open_download(self._channel.stream(route.rpc, message, metadata, seconds))
@@ -150,7 +150,7 @@ class Dispatcher:
             call.started_run_id = answered.message.run.summary.run_id
         return answer_of(route, self._codecs, answered)
 
-    def _reading(self, rpc: str, metadata: Metadata) -> Callable[[Message], Awaitable[Any]]:
+    def _reader_of(self, rpc: str, metadata: Metadata) -> Callable[[Message], Awaitable[Any]]:
         """Returns the function that makes an RPC for one call, as often as the call needs."""
         channel, seconds = self._channel, self._settings.backend_seconds
 

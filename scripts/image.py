@@ -37,9 +37,9 @@ class Images:
         named = re.search(r"^FROM (\S+:\S+-slim-(\w+)) AS", DOCKERFILE.read_text(), re.MULTILINE)
         assert named is not None, "the Dockerfile begins with a slim image of Python"
         root = self._folder / "base"
-        _say(f"Make the base by debootstrap: Debian {named[2]}")
-        _show("debootstrap", "--variant=minbase", f"--include={','.join(_PACKAGES)}", named[2], root)
-        _say("Store the base")
+        _print_step(f"Make the base by debootstrap: Debian {named[2]}")
+        _run_visibly("debootstrap", "--variant=minbase", f"--include={','.join(_PACKAGES)}", named[2], root)
+        _print_step("Store the base")
         container = self.buildah("from", "scratch")
         self.buildah("add", container, root, "/")
         self.buildah("commit", "--rm", container, f"docker.io/library/{named[1]}")
@@ -52,8 +52,8 @@ class Images:
         # Mounted for the build alone, so that neither is in the image.
         mounted = [f"{settings}:/etc/pip.conf:ro", f"{_CERTIFICATES}:{_CERTIFICATES}:ro"]
         made = self._folder / "image"
-        _say(f"Build the image by the steps of {DOCKERFILE.relative_to(ROOT)}")
-        _show(
+        _print_step(f"Build the image by the steps of {DOCKERFILE.relative_to(ROOT)}")
+        _run_visibly(
             *self.command("build", "--iidfile", made, "--pull-never", "--isolation", "chroot", "--network", "host"),
             *("--format", "docker"),
             *(option for volume in mounted for option in ("--volume", volume)),
@@ -64,8 +64,8 @@ class Images:
 
     def write(self, image: str, archive: Path) -> None:
         """Writes an image as an archive that `docker load` and `podman load` read."""
-        _say(f"Write {archive}")
-        _show(*self.command("push", image, f"docker-archive:{archive.resolve()}:{NAME}"))
+        _print_step(f"Write {archive}")
+        _run_visibly(*self.command("push", image, f"docker-archive:{archive.resolve()}:{NAME}"))
 
     def buildah(self, command: str, *arguments: str | Path) -> str:
         """Runs a command of buildah in this store, and returns its output."""
@@ -93,11 +93,11 @@ def _run(*command: str | Path) -> str:
     return done.stdout.strip()
 
 
-def _say(step: str) -> None:
+def _print_step(step: str) -> None:
     print(f"--- {step}", flush=True)
 
 
-def _show(*command: str | Path) -> None:
+def _run_visibly(*command: str | Path) -> None:
     """Runs a command that takes minutes, with its output on the terminal."""
     code = subprocess.run(command, check=False).returncode
     if code != 0:

@@ -152,7 +152,7 @@ class LogOutput:
         self._colour = colour and self._is_terminal
 
     def head(self, level: str, logger: str, event: str) -> str:
-        """Returns the part of JSON lines of a kind between time and message."""
+        """Returns the text between time and message, which all JSON lines of a kind share."""
         return (
             f'","level":"{level}","part":"{self.part}","pid":{self._pid},"logger":"{logger}","event":"{event}",'
             '"message":"'

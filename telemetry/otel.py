@@ -55,7 +55,7 @@ class Export(SpanExporter):
         try:
             result = self._exporter.export(spans)
         except Exception as error:  # noqa: BLE001 - whatever it is, the spans are lost
-            self._attempts.reason = _words_of(error)
+            self._attempts.reason = _description_of(error)
             result = SpanExportResult.FAILURE
         failed = result is not SpanExportResult.SUCCESS
         SPANS.add_many(len(spans), "failed" if failed else "exported")
@@ -88,13 +88,13 @@ class _Attempts:
         """Sends spans; returns the response for the exporter."""
         result = self._client.export(data)
         if result.error is not None:
-            self.reason = _words_of(result.error)
+            self.reason = _description_of(result.error)
         elif result.status_code is not None:
             self.reason = f"it answered {result.status_code}"
         return result
 
 
-def _words_of(error: Exception) -> str:
+def _description_of(error: Exception) -> str:
     """Returns an error's class, and the system's message if an OSError caused it; other texts quote addresses."""
     said = next((each.strerror for each in _causes(error) if isinstance(each, OSError) and each.strerror), "")
     return f"{type(error).__name__} ({said})" if said else type(error).__name__

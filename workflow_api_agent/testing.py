@@ -107,8 +107,8 @@ def run_agent(
         context.item, context.item_index = _checked(item), item_index
         context.idempotency_key = f"{run_id}/{step}" + ("" if item_index is None else f"/{item_index}")
         with contextlib.chdir(root / "workspace"):
-            value = _checked(_finished(function(context)))
-        outputs, shared = _left(root / "outputs"), _left(root / "shared")
+            value = _checked(_result_of(function(context)))
+        outputs, shared = _files_in(root / "outputs"), _files_in(root / "shared")
         for path in sorted(_names(outputs) & _names(shared)):
             if path in outputs or path in shared:
                 raise ValueError(f"{path!r} is in context.outputs and in context.shared: a name may be in one of them")
@@ -196,7 +196,7 @@ def _fill(folder: Path, content: Folder) -> None:
         path.write_bytes(given.encode() if isinstance(given, str) else given)
 
 
-def _left(folder: Path) -> dict[str, bytes]:
+def _files_in(folder: Path) -> dict[str, bytes]:
     """Returns the plain files below a folder by path."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
@@ -212,7 +212,7 @@ def _names(files: Mapping[str, bytes]) -> set[str]:
     return {str(name) for path in files for name in (PurePosixPath(path), *PurePosixPath(path).parents)}
 
 
-def _finished(value: Any) -> Any:
+def _result_of(value: Any) -> Any:
     if not hasattr(value, "__await__"):
         return value
     import asyncio

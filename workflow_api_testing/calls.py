@@ -49,7 +49,9 @@ def method_named(name: str) -> MethodDescriptor:
     return found[0]
 
 
-class _Metadata(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
+class _MetadataInterceptor(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
+    """Adds metadata to each call of a channel."""
+
     def __init__(self, metadata: Mapping[str, str]) -> None:
         self._metadata = tuple(metadata.items())
 
@@ -65,7 +67,7 @@ class _Metadata(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientIntercep
 
 def with_metadata(channel: grpc.Channel, metadata: Mapping[str, str]) -> grpc.Channel:
     """Returns the channel with this metadata in each call."""
-    return grpc.intercept_channel(channel, _Metadata(metadata)) if metadata else channel
+    return grpc.intercept_channel(channel, _MetadataInterceptor(metadata)) if metadata else channel
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class FakeBackend:
         method = method_named(rpc)
         for answer in answers:
             _check_type(method, answer)
-        self._set(method, [_giving(answer) for answer in answers])
+        self._set(method, [_answer_handler(answer) for answer in answers])
 
     def refuse(
         self,
@@ -110,7 +110,7 @@ class FakeBackend:
             context.set_trailing_metadata(((STATUS_TRAILER, status.SerializeToString()),))
             return context.abort(_CODES[status.code], status.message)
 
-        before = [] if times is None else [*self._answers.get(_short(method), [_no_answer(method)])]
+        before = [] if times is None else [*self._answers.get(_short_name(method), [_no_answer(method)])]
         self._set(method, [refused] * (1 if times is None else times) + before)
 
     def handle(self, rpc: str, function: Answer) -> None:
@@ -119,7 +119,7 @@ class FakeBackend:
 
     def calls(self, rpc: str | None = None) -> list[RecordedCall]:
         """Returns the calls of an RPC, or all calls, in the order of their arrival."""
-        name = None if rpc is None else _short(method_named(rpc))
+        name = None if rpc is None else _short_name(method_named(rpc))
         with self._lock:
             return [call for call in self._calls if name in {None, call.rpc}]
 
@@ -134,13 +134,13 @@ class FakeBackend:
     def _set(self, method: MethodDescriptor, answers: Iterable[Answer]) -> None:
         queue = deque(answers)
         if not queue:
-            raise ValueError(f"{_short(method)} needs an answer.")
+            raise ValueError(f"{_short_name(method)} needs an answer.")
         with self._lock:
-            self._answers[_short(method)] = queue
+            self._answers[_short_name(method)] = queue
 
     def _answer(self, method: MethodDescriptor, request: Any, context: grpc.ServicerContext) -> Any:
         metadata: Any = context.invocation_metadata() or ()
-        name = _short(method)
+        name = _short_name(method)
         with self._lock:
             self._calls.append(RecordedCall(name, request, dict(metadata)))
             queue = self._answers.get(name, deque([_no_answer(method)]))
@@ -166,16 +166,16 @@ class _Handlers(grpc.GenericRpcHandler):
         )
 
 
-def _short(method: MethodDescriptor) -> str:
+def _short_name(method: MethodDescriptor) -> str:
     return f"{method.containing_service.name}/{method.name}"
 
 
 def _no_answer(method: MethodDescriptor) -> Answer:
-    message = f"The script has no answer to {_short(method)}."
+    message = f"The script has no answer to {_short_name(method)}."
     return lambda _, context: context.abort(grpc.StatusCode.UNIMPLEMENTED, message)
 
 
-def _giving(answer: Message | Sequence[Message]) -> Answer:
+def _answer_handler(answer: Message | Sequence[Message]) -> Answer:
     return lambda *_: answer if isinstance(answer, Message) else iter(answer)
 
 
@@ -186,7 +186,7 @@ def _check_type(method: MethodDescriptor, answer: Message | Sequence[Message]) -
         message.DESCRIPTOR.full_name != wanted for message in messages
     ):
         what = f"a sequence of {wanted}" if method.server_streaming else wanted
-        raise TypeError(f"{_short(method)} returns {what}.")
+        raise TypeError(f"{_short_name(method)} returns {what}.")
 
 
 def _status(

@@ -16,7 +16,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 SECONDS: Final = 30.0
-"""A value that is not used between two of these intervals' ends is dropped."""
+"""Interval of the expiry: a value that is not used throughout one interval is dropped."""
 
 
 class RecentValues(Generic[K, V]):

@@ -35,7 +35,7 @@ CODE_BOUNDS: Final = SchemaBounds(cpu_seconds=5.0, memory_mb=512)
 """Bounds of compiling one text of Python: twice what the densest file of 1 MiB takes, and ordinary code of 8 MiB."""
 
 EXPRESSION_BOUNDS: Final = SchemaBounds(cpu_seconds=0.1, memory_mb=64)
-"""Bounds of judging one expression, beside the reading of the values that it sees."""
+"""Bounds of checking or evaluating one expression, besides reading the values in its scope."""
 
 
 HTTP_ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[!-~]*)?")

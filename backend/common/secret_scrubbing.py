@@ -83,7 +83,7 @@ class Scrubber:
         return JsonText(scrubbed) if isinstance(value, JsonText) else json_text.parse(scrubbed)
 
     def spans(self, text: bytes) -> list[Span]:
-        """Returns the places of parts of secrets, in order and apart from each other."""
+        """Returns the spans of parts of secrets, in order and disjoint."""
         plain = text.translate(_LOWER, _BLANKS)
         found = merged(sorted(span for search in self._searches for span in search.spans(plain)), overlap=1)
         if not found:

@@ -25,7 +25,7 @@ class Secrets:
 
     Attributes:
         sources: By name, `env:VARIABLE` or `file:/path`; a file is read anew at each use, so it can be rotated.
-        environment: The process's variables, as the entry point hands them down.
+        environment: The process's variables, as the entry point passes them.
     """
 
     sources: Mapping[str, str] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""Isolation: sandboxes of steps, and confined processes that judge untrusted data within bounds."""
+"""Isolation: sandboxes of steps, and confined processes that work on untrusted data within bounds."""

@@ -1,4 +1,4 @@
-"""Language models that agents and PII policies name: made from the settings and manifests, and why a call failed."""
+"""Language models that agents and PII policies name: made from settings and manifests; causes of failed calls."""
 
 import inspect
 import traceback
@@ -253,7 +253,7 @@ def _reason(error: Exception) -> str:
 
 
 class ModelFailedError(Exception):
-    """A model could not be asked; the text says why, without quoting the provider or the question.
+    """The call of a model failed; the text says why, without quoting the provider or the question.
 
     `final` says that trying again is useless.
     """

@@ -116,7 +116,7 @@ def cache_lookup(cache: AnswerCache, method: str, labels: tuple[str, str]) -> Ca
         began = perf_counter()
         key_id = None
         for name, value in metadata:
-            # Several keys, or a person besides a key, are judged by the call itself.
+            # Several keys, or a person besides a key, are checked by the call itself.
             if name == PERSON or (name == KEY_ID and key_id is not None):
                 return None
             if name == KEY_ID:

@@ -15,7 +15,7 @@ from backend.rpc.validation import validate
 from contract.metadata import ACTOR, KEY_ID, PERSON, REQUEST_ID, decode_actor
 from workflow_api.v1.errors_pb2 import ERROR_REASON_UNAUTHORIZED
 
-# Metadata with one value a call: a call must not be judged by one of two values and carried out by the other.
+# Metadata with one value a call: a call must not be checked by one of two values and carried out by the other.
 _ONCE: Final = (KEY_ID, ACTOR, PERSON)
 _ONE_WORD: Final = re.compile(r"[!-~]{1,128}")
 # Time within which a key that another process deleted becomes unknown in this process.

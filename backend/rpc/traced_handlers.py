@@ -45,7 +45,7 @@ class _Spans:
 
     def around(self, call: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[[Any, grpc.ServicerContext], Any]:
         def traced_call(request: Message, context: grpc.ServicerContext) -> Any:
-            span = self._begun(context)
+            span = self._begin(context)
             try:
                 with self._tracing.within(span):
                     answer = call(request, context)
@@ -68,7 +68,7 @@ class _Spans:
                 # Streams of the console and of commands, which may last as long as the run that they follow.
                 yield from messages
                 return
-            span = self._begun(context)
+            span = self._begin(context)
             try:
                 while True:
                     # Each step of the stream may run on another thread.
@@ -83,7 +83,7 @@ class _Spans:
 
         return traced_stream
 
-    def _begun(self, context: grpc.ServicerContext) -> "Span":
+    def _begin(self, context: grpc.ServicerContext) -> "Span":
         metadata: dict[str, Any] = dict(context.invocation_metadata() or ())
         carrier: dict[str, str] = {name: metadata[name] for name in _CARRIER if name in metadata}
         attributes = {"rpc.system.name": "grpc", "rpc.method": self._method, **_named(principal_of(context))}

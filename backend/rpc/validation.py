@@ -97,7 +97,7 @@ def _check(message: Message, plan: _MessageChecks, prefix: str, found: ProblemsB
                 fits = False
                 found.setdefault(reason, []).append((prefix + spelling, violation))
         if not fits:
-            # The parts of a value that has too many of them are not judged.
+            # The parts of a value that has too many of them are not checked.
             continue
         for check in checks:
             for each in check(value):

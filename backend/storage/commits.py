@@ -1,4 +1,4 @@
-"""Effects of a commit on others: names for listeners, and marks that invalidate cached answers."""
+"""Notices of commits: names announced to listeners, and marks that invalidate cached answers."""
 
 import logging
 import threading
@@ -8,7 +8,7 @@ from typing import Final
 Listener = Callable[[Collection[str] | None], None]
 """Takes announced names, or None if some may have been missed. Must be quick; called from any thread."""
 
-Runs = Collection[tuple[str, str]]
+ChangedRuns = Collection[tuple[str, str]]
 """The runs that a transaction changes, each with its key; empty if it may change anything."""
 
 _LOG = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class CommitMarks:
         self._floor = 0
         self._old_until = 0
 
-    def begin(self, transactions: Iterable[Runs]) -> None:
+    def begin(self, transactions: Iterable[ChangedRuns]) -> None:
         """Marks the runs that the transactions of a commit change, before the commit is made."""
         self._number = number = self._number + 1
         for runs in transactions:

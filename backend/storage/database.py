@@ -270,7 +270,7 @@ class Database(Protocol):
 
     @property
     def commit_marks(self) -> CommitMarks | None:
-        """Marks of commits but those of `keeps_caches_valid` transactions; None if other processes commit as well."""
+        """Marks of commits, except of `keeps_caches_valid` transactions; None if other processes commit as well."""
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on this thread's connection, each statement by itself."""

@@ -37,7 +37,7 @@ one_step("parked", True)
 
 @contextmanager
 def running(folder: Path, server: str) -> Iterator[Subject]:
-    """Runs Airflow with two DAGs, of which one is paused: its runs are only recorded.
+    """Runs Airflow with two DAGs, one of them paused, whose runs are only recorded.
 
     It has a database of its own on a PostgreSQL server: on SQLite it answers most of 16 starts at once 500.
     """

@@ -16,7 +16,7 @@ from console.settings import ConsoleSettings
 from console.visit import Page, View
 
 _NOBODY: Final = Visitor("")
-_AS_IT_WAS: Final = "You have signed in again. The form is as you sent it; nothing was done yet."
+_FILLED_IN_NOTICE: Final = "You have signed in again. The form is as you sent it; nothing was done yet."
 
 
 class EndedSessions:
@@ -60,7 +60,7 @@ class EndedSessions:
             kept = self._forms.take(name, visitor.user.name, request.rel_url.raw_path_qs)
         if kept is None:
             return self._responses.view(request, visitor, view)
-        response = self._responses.view(request, visitor, view, _AS_IT_WAS)
+        response = self._responses.view(request, visitor, view, _FILLED_IN_NOTICE)
         response.text = refilled(response.text or "", kept)
         self._sessions.forget_form(response)
         return response

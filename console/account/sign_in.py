@@ -114,7 +114,7 @@ class Account:
         try:
             await self._queue.run(address, lambda: calls.call("SessionsService/ChangePassword", change))
         except Refusal as refusal:
-            if refusal.code == "unauthorized":  # the session has ended meanwhile
+            if refusal.code == "unauthorized":  # The session has ended meanwhile.
                 return self._responses.redirect(visitor, Redirect(SIGN_IN))
             if refusal.code not in _SHOWN_ON_FORM:
                 raise

@@ -20,10 +20,10 @@ class FormField(NamedTuple):
     """A field of a form.
 
     Attributes:
-        name: The name that it is sent by.
+        name: Name of the field in requests.
         kind: `text`, `area` or `select`.
         options: Of a `select`: values and their labels.
-        bounds: The values that it takes, in words.
+        bounds: The allowed values, in words.
     """
 
     name: str
@@ -82,7 +82,7 @@ def _field(name: str, value: Mapping[str, object], text: str, problem: str, *, r
 
 
 def _bounds(value: Mapping[str, object], *, required: bool) -> str:
-    """Returns what a field takes, in words."""
+    """Returns the allowed values of a field, in words."""
     parts = [] if required else ["Optional"]
     if value["type"] in {"integer", "number"}:
         parts.append("a whole number" if value["type"] == "integer" else "a number")
@@ -104,7 +104,7 @@ def _number_text(bound: object) -> str:
 def form_values(schema: str, texts: Mapping[str, str]) -> str:
     """Returns the values that were filled in, as JSON; a text that is no value of its type stays text.
 
-    The backend alone judges them. An empty text is no value.
+    The backend alone validates them. An empty text is no value.
     """
     properties: Mapping[str, Mapping[str, object]] = json.loads(schema)["properties"]
     kinds = {name: str(value["type"]) for name, value in properties.items()}
@@ -127,7 +127,7 @@ def _typed(kind: str, text: str) -> object:
 
 
 def form_problems(refusal: Refusal) -> dict[str, str]:
-    """Returns the problems of the form of a decision, by `form` and `form.<name>`; none of a refusal about others."""
+    """Returns the problems of the form of a decision, by `form` and `form.<name>`; none if other fields are refused."""
     found = dict(_named(refusal))
     return found if all(name == "form" or name.startswith(PREFIX) for name in found) else {}
 

@@ -13,7 +13,7 @@ STATIC: Final = "/static/"
 ROUTE: Final = STATIC + "{version}/{name}"
 
 MOST_COUNTED: Final = 10
-"""Largest number with an icon `count-<n>.svg`, which stands for this many or more."""
+"""Largest number with an icon `count-<n>.svg`, which stands for this number or a larger one."""
 
 _MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 

@@ -214,7 +214,7 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
         "id": approval_id,
         "open": True,
         "pending": pending,
-        "about": _about(pending),
+        "about": _question_subject(pending),
         "review": review,
         "waiting": waiting_text(pending),
         "deadline": deadline_of(pending),
@@ -226,7 +226,7 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
     }
 
 
-def _about(pending: PendingApproval) -> str:
+def _question_subject(pending: PendingApproval) -> str:
     """Returns the title and the run of an approval, for questions about it."""
     reference = f", {pending.client_reference}" if pending.client_reference else ""
     return f"“{pending.approval.title}” of {pending.run_id}{reference}"

@@ -63,7 +63,7 @@ async def decide(visit: Visit) -> PageResult:
         problem = f"The comment has {len(comment):,} characters; at most {MAX_COMMENT_CHARS:,} are allowed."
         return await _one(visit, comment=comment, problem=problem)
     texts = sent_texts(visit.form) if DECISIONS[decision] else {}
-    known = await _known(visit) if texts else None
+    known = await _review_if_any(visit) if texts else None
     # A rejection needs no values.
     values = form_values(known.pending.form_schema, texts) if known and known.pending.HasField("form_schema") else None
     try:
@@ -100,7 +100,7 @@ async def _review(visit: Visit) -> Review:
     return answer
 
 
-async def _known(visit: Visit) -> Review | None:
+async def _review_if_any(visit: Visit) -> Review | None:
     try:
         return await _review(visit)
     except Refusal as refusal:
@@ -118,7 +118,7 @@ async def _one(
     problems: Problems | None = None,
 ) -> View:
     approval_id = visit.path["approval_id"]
-    review = await _known(visit)
+    review = await _review_if_any(visit)
     if review is None:
         return _GONE
     pending = review.pending
@@ -159,7 +159,7 @@ def fields_of(
 async def show_part(visit: Visit) -> PageResult:
     """Shows one part of an approval's material, from the position in the query."""
     number, begin = visit.path["number"], row_number(visit.query.get("begin", ""))
-    review = await _known(visit)
+    review = await _review_if_any(visit)
     shown = None
     if review is not None and review.state == APPROVAL_STATE_PENDING and _NUMBER.fullmatch(number):
         parts = parts_of(review.material)
@@ -172,7 +172,7 @@ async def show_part(visit: Visit) -> PageResult:
 
 
 def waiting_text(pending: PendingApproval) -> str:
-    """Returns how long an approval has waited, in words."""
+    """Returns the time that an approval has waited, in words."""
     return formatting.duration(milliseconds_of(pending.waiting))
 
 

@@ -133,7 +133,7 @@ async def stream(visit: Visit) -> PageResult:
 
 
 class MatchingLine(NamedTuple):
-    """A matching line: its number from 1, and its parts, of which every second is the searched text."""
+    """A matching line: its number from 1, and its parts, alternately other text and the searched text."""
 
     number: int
     parts: Sequence[str]

@@ -17,7 +17,7 @@ async def show(visit: Visit) -> PageResult:
     """Shows the overview."""
     decides = visit.may("RunsService/DecideApproval")
     waiting, runs, deployment, findings = await asyncio.gather(
-        _waiting(visit) if decides else _nothing(),
+        _pending_approvals(visit) if decides else _no_approvals(),
         visit.services.call("RunsService/ListRuns", ListRunsRequest(page_size=_NEWEST)),
         _deployment(visit),
         _findings(visit),
@@ -33,12 +33,12 @@ async def show(visit: Visit) -> PageResult:
     return View("overview/overview.html", context)
 
 
-async def _waiting(visit: Visit) -> int:
+async def _pending_approvals(visit: Visit) -> int:
     counted = await visit.services.call("ReviewsService/CountPendingApprovals", CountPendingApprovalsRequest())
     return int(counted.total)
 
 
-async def _nothing() -> int:
+async def _no_approvals() -> int:
     return 0
 
 

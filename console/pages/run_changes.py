@@ -40,7 +40,7 @@ async def ask(change: RunChange, visit: Visit) -> PageResult:
     """Shows which of the ticked runs a change concerns, and why it leaves out the others; changes nothing."""
     filters = visit.query.get("filters", "")[:_MAX_FILTER_CHARS]
     run_ids = _distinct(visit.queries.get("run_id", ()))
-    return _misfit(change, run_ids, filters) or await _question(change, visit, run_ids, filters)
+    return _wrong_number(change, run_ids, filters) or await _question(change, visit, run_ids, filters)
 
 
 async def carry_out(change: RunChange, visit: Visit) -> PageResult:
@@ -51,7 +51,7 @@ async def carry_out(change: RunChange, visit: Visit) -> PageResult:
     """
     filters = visit.sent("filters")[:_MAX_FILTER_CHARS]
     run_ids = _distinct(visit.form.get("run_id", ()))
-    if (misfit := _misfit(change, run_ids, filters)) is not None:
+    if (misfit := _wrong_number(change, run_ids, filters)) is not None:
         return misfit
     reason, once = visit.sent("reason"), visit.sent("once")
     if len(reason) > MAX_REASON_CHARS:
@@ -126,7 +126,7 @@ async def _change_all(
                 answer = await visit.services.call(change.rpc, change.request(run_id, reason, once))
             except Refusal as refusal:
                 if refusal.code == _UNREACHABLE:
-                    # It may have been changed all the same, which its next try finds out.
+                    # The run may have been changed all the same; the next try shows whether it was.
                     unreachable = True
                     return
                 kind = SKIPPED if refusal.code in change.nothing_to_do else REFUSED
@@ -142,8 +142,8 @@ def _distinct(run_ids: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(each.strip() for each in run_ids if each.strip()))
 
 
-def _misfit(change: RunChange, run_ids: Sequence[str], filters: str) -> Redirect | None:
-    """Returns the way back to the list with what is wrong with the number of runs; None where nothing is."""
+def _wrong_number(change: RunChange, run_ids: Sequence[str], filters: str) -> Redirect | None:
+    """Returns the redirect to the list that reports too few or too many runs; None for an allowed number."""
     if not run_ids:
         return Redirect(_back(filters), f"Nothing was changed: tick the runs to {change.verb} first.")
     if len(run_ids) > MOST_RUNS:
@@ -154,7 +154,7 @@ def _misfit(change: RunChange, run_ids: Sequence[str], filters: str) -> Redirect
     return None
 
 
-def _given(filters: str) -> Mapping[str, str]:
+def _filters_of(filters: str) -> Mapping[str, str]:
     """Returns the filters of the list by the query of its address."""
     try:
         pairs = parse_qsl(filters, max_num_fields=len(FILTERS))
@@ -164,13 +164,13 @@ def _given(filters: str) -> Mapping[str, str]:
 
 
 def _back(filters: str) -> str:
-    given = _given(filters)
+    given = _filters_of(filters)
     return f"{_LIST}?{urlencode(given)}" if given else _LIST
 
 
 def _command(change: RunChange, filters: str) -> str:
     """Returns the command for all runs that the filters of the list choose; empty where it has no such options."""
-    given = _given(filters)
+    given = _filters_of(filters)
     if "q" in given or "key" in given:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""The page of schedules and planned starts, their part of a workflow's page, and what people do with them."""
+"""Page of schedules and planned starts, with their actions, and the schedules on a workflow's page."""
 
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
@@ -49,7 +49,7 @@ class ScheduleView(NamedTuple):
 
 
 async def schedules_of(visit: Visit, workflow_id: str) -> list[ScheduleView]:
-    """Returns the schedules of a workflow; none to those who may not see them, or of a deleted one."""
+    """Returns the schedules of a workflow; none for people who may not see schedules, or for a deleted workflow."""
     if not visit.may(_LIST):
         return []
     request = ListSchedulesRequest(workflow=workflow_id, page_size=_MOST_AT_ONCE)
@@ -72,20 +72,20 @@ async def show_list(visit: Visit) -> PageResult:
         "next": f"{_HERE}?" + urlencode({"cursor": token}) if token else "",
         "first": _HERE if cursor else "",
         "can_change": visit.may("SchedulesService/TriggerSchedule"),
-        "once": new_once(),
+        "once": new_idempotency_key(),
     }
     return View("schedules/list.html", context)
 
 
 async def pause(visit: Visit) -> PageResult:
-    """Lets a schedule start nothing."""
+    """Pauses a schedule, which then starts no runs."""
     request = PauseScheduleRequest(workflow=visit.path["workflow_id"], name=visit.path["name"])
     await visit.services.call("SchedulesService/PauseSchedule", request)
     return _back(visit, f"The schedule {request.name} is paused.")
 
 
 async def resume(visit: Visit) -> PageResult:
-    """Lets a schedule start runs again."""
+    """Resumes a paused schedule."""
     request = ResumeScheduleRequest(workflow=visit.path["workflow_id"], name=visit.path["name"])
     await visit.services.call("SchedulesService/ResumeSchedule", request)
     return _back(visit, f"The schedule {request.name} starts runs again.")
@@ -94,7 +94,9 @@ async def resume(visit: Visit) -> PageResult:
 async def trigger(visit: Visit) -> PageResult:
     """Starts a run of a schedule now; a form that is sent twice starts one."""
     request = TriggerScheduleRequest(
-        workflow=visit.path["workflow_id"], name=visit.path["name"], idempotency_key=visit.sent("once") or new_once()
+        workflow=visit.path["workflow_id"],
+        name=visit.path["name"],
+        idempotency_key=visit.sent("once") or new_idempotency_key(),
     )
     answer: StartRunResponse = await visit.services.call("SchedulesService/TriggerSchedule", request)
     return Redirect(run_address(answer.run.summary.run_id), f"The schedule {request.name} was started by you.")
@@ -107,8 +109,8 @@ async def cancel(visit: Visit) -> PageResult:
     return Redirect(_HERE, "The planned start is cancelled.")
 
 
-def new_once() -> str:
-    """Returns what makes a form that is sent twice start one run."""
+def new_idempotency_key() -> str:
+    """Returns a new idempotency key for a form, by which a form that is sent twice starts one run."""
     return f"console-{uuid4().hex}"
 
 

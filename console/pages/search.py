@@ -52,9 +52,9 @@ async def show(visit: Visit) -> PageResult:
 async def _runs(visit: Visit, asked: str) -> Sequence[SearchResult]:
     if not asked:
         return ()
-    reads: list[Awaitable[Iterable[Any]]] = [_of_id(visit, asked)]
+    reads: list[Awaitable[Iterable[Any]]] = [_run_of_id(visit, asked)]
     if re.fullmatch(_REFERENCE.pattern, asked):
-        reads.append(_of_reference(visit, asked))
+        reads.append(_runs_of_reference(visit, asked))
     found = [run for runs in await asyncio.gather(*reads) for run in runs]
     return [
         SearchResult(
@@ -68,23 +68,23 @@ async def _runs(visit: Visit, asked: str) -> Sequence[SearchResult]:
     ]
 
 
-async def _of_id(visit: Visit, asked: str) -> Iterable[Any]:
+async def _run_of_id(visit: Visit, asked: str) -> Iterable[Any]:
     try:
         return [(await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=asked))).summary]
     except Refusal as refusal:
-        return _nothing(refusal)
+        return _no_match(refusal)
 
 
-async def _of_reference(visit: Visit, asked: str) -> Iterable[Any]:
+async def _runs_of_reference(visit: Visit, asked: str) -> Iterable[Any]:
     request = ListRunsRequest(client_reference=asked, page_size=_SHOWN)
     try:
         found: Iterable[Any] = (await visit.services.call("RunsService/ListRuns", request)).items
     except Refusal as refusal:
-        return _nothing(refusal)
+        return _no_match(refusal)
     return found
 
 
-def _nothing(refusal: Refusal) -> Iterable[Any]:
+def _no_match(refusal: Refusal) -> Iterable[Any]:
     if refusal.status not in _NO_MATCH:
         raise refusal
     return ()

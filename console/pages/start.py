@@ -39,7 +39,7 @@ from workflow_api.v1.workflows_pb2 import (
 )
 
 _NOT_THERE: Final = frozenset({"workflow_not_found", "version_not_found"})
-_ABOVE: Final = frozenset(
+_SHOWN_ABOVE_FORM: Final = frozenset(
     {
         "workflow_not_active",
         "workflow_not_ready",
@@ -56,7 +56,7 @@ _STARTED_ALREADY: Final = (
     " start another."
 )
 _OF_ANOTHER: Final = "That run is of another workflow."
-_OWN: Final = ("input_text", "client_reference", "labels")
+_OWN_FIELDS: Final = ("input_text", "client_reference", "labels")
 _FIELDS: Final = StartRunRequest.DESCRIPTOR.fields_by_name
 _LONGEST_TEXT: Final = rules_of(_FIELDS["input_text"]).max_length
 _LONGEST_REFERENCE: Final = rules_of(_FIELDS["client_reference"]).max_length
@@ -96,7 +96,7 @@ async def show(visit: Visit) -> PageResult:
     run, definition = opened
     declared = _declared(definition)
     if run is None:
-        return _view(_Form(definition, declared, {}, dict.fromkeys(_OWN, ""), None, False, _new_key()))
+        return _view(_Form(definition, declared, {}, dict.fromkeys(_OWN_FIELDS, ""), None, False, _new_key()))
     if run.HasField("data_purged_at"):
         return missing(ERASED)
     texts = parameter_texts(run, declared)
@@ -180,7 +180,7 @@ def _sent_form(visit: Visit, run: Run | None, definition: WorkflowDefinition) ->
         if name in texts:
             texts[name] = uri
     keeps_policy = run is not None and has_policy(run) and visit.sent("keeps_policy") == "yes"
-    own = {name: _typed(visit, name) for name in _OWN}
+    own = {name: _typed(visit, name) for name in _OWN_FIELDS}
     once = visit.sent("once") or _new_key()
     uploads = visit.sent("had_uploads") == "yes"
     return _Form(definition, declared, texts, own, run, keeps_policy, once, had_uploads=uploads)
@@ -269,7 +269,7 @@ def _problems_of(refusal: Refusal) -> tuple[dict[str, str], str]:
     """Returns the problems of fields, and the message above the form."""
     if refusal.code == "idempotency_conflict":
         return {}, _BEING_STARTED if refusal.retry_after else _STARTED_ALREADY
-    if refusal.code in _ABOVE:
+    if refusal.code in _SHOWN_ABOVE_FORM:
         reasons = refusal.details.get("reasons", ()) if isinstance(refusal.details, dict) else ()
         return {}, " ".join([refusal.message, *map(str, reasons)])
     if refusal.code not in {"invalid_parameters", "invalid_request"} or not isinstance(refusal.details, list):
@@ -294,7 +294,7 @@ def _view(
     fields = start_fields(form.declared, form.texts, of_parameters)
     shown = {*of_parameters} & {field.name for field in fields}
     others = [f"{name.removeprefix(PREFIX)} {text}" for name, text in problems.items()]
-    known = {PREFIX + name for name in shown} | set(_OWN)
+    known = {PREFIX + name for name in shown} | set(_OWN_FIELDS)
     left = [line for name, line in zip(problems, others, strict=True) if name not in known]
     workflow, version, run = form.definition.workflow, form.definition.version, form.run
     # Readiness is known of the active version alone; the service judges another version at the start.
@@ -311,7 +311,7 @@ def _view(
         "own": form.own,
         "files": form.files.with_expiry_problem,
         "takes_uploads": all(field.name != FOLDER or field.kind != "s3_prefix" for field in fields),
-        "problems": {**dict.fromkeys(_OWN, ""), **problems},
+        "problems": {**dict.fromkeys(_OWN_FIELDS, ""), **problems},
         "above": " ".join(filter(None, [above, *left])),
         "browsed": browsed,
         "longest_text": _LONGEST_TEXT,

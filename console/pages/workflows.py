@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from console.definitions.kinds import AGENT, CONNECTOR, ENVIRONMENT, GRAPH, WORKFLOW
 from console.definitions.versions import NO_VERSION, VersionList, read_versions, version_of
-from console.pages.schedules import new_once, schedules_of
+from console.pages.schedules import new_idempotency_key, schedules_of
 from console.paging import all_items
 from console.rendering import dag, formatting
 from console.rendering.dag import step_window
@@ -118,7 +118,7 @@ async def show_one(visit: Visit) -> PageResult:
             "newest": max((each.version for each in versions.versions), default=answer.version),
             "schedules": schedules,
             "can_schedule": not deleted and visit.may("SchedulesService/TriggerSchedule"),
-            "once": new_once(),
+            "once": new_idempotency_key(),
             "keys": keys[:_KEYS_SHOWN],
             "more_keys": len(keys) - _KEYS_SHOWN,
         },

@@ -15,7 +15,7 @@ OUTPUTS: Final = 40
 WARNINGS: Final = 20
 
 NEEDED: Final = 5
-"""Steps before the selected one whose values are shown beside its own."""
+"""Most needed steps whose values are shown with the selected step."""
 ATTEMPTS: Final = 20
 FILES: Final = 20
 ITEM_LOGS: Final = 50

@@ -27,7 +27,7 @@ from workflow_api.v1.runs_pb2 import (
 )
 
 MOST_RUNS: Final = 100
-"""Runs that one form changes: those of a page, and those that stay on it while they are ticked."""
+"""Most runs that one form changes: the runs of a page, and ticked runs that stay on the page."""
 
 MAX_TEXT_CHARS: Final = 500
 """Characters of a reason of a refusal."""
@@ -42,13 +42,13 @@ class RunChange(NamedTuple):
     """A change of runs, as `workflow-api runs <verb>` makes it.
 
     Attributes:
-        verb: Its word in addresses and on buttons.
-        done: How changed runs are called, as in "3 cancelled or ending".
-        rpc: The RPC that changes one run; who may call it may change many.
-        statuses: Statuses of the runs that it concerns.
-        nothing_to_do: Codes of refusals that say that a run has no need of it any more.
-        effect: Its effect, for the page that asks.
-        question: The question of its button; empty where it can be undone.
+        verb: Word for the change in addresses and on buttons.
+        done: Word for changed runs, as in "3 cancelled or ending".
+        rpc: The RPC that changes one run; whoever may call it may change many runs.
+        statuses: Statuses of the runs that the change concerns.
+        nothing_to_do: Codes of refusals of runs that need the change no more.
+        effect: Effect of the change, for the page that asks for confirmation.
+        question: Question of the button; empty where the change can be undone.
         takes_reason: Whether a reason is recorded.
     """
 
@@ -63,11 +63,11 @@ class RunChange(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The address of its page."""
+        """The address of the page that asks for confirmation."""
         return f"/runs/{self.verb}"
 
     def left_out(self, run: Run) -> str:
-        """Returns why it leaves a run out; empty where it concerns the run."""
+        """Returns why the change leaves a run out; empty where it concerns the run."""
         if self is not CANCELLING and run.HasField("data_purged_at"):
             return "Its data is erased already."
         if run.summary.status in self.statuses:
@@ -96,16 +96,16 @@ class RunChange(NamedTuple):
         return RunOutcome(run_id, DONE, "erased")
 
     def command(self, workflow_id: str, status: Sequence[RunStatus.ValueType], after: int, before: int) -> str:
-        """Returns the command that lists all runs that filters choose, to be changed without `--dry-run`.
+        """Returns the shell command that lists the runs that filters choose, to be changed without `--dry-run`.
 
-        It is for a shell, whatever the filters hold, and empty where they choose none that the change concerns.
+        The values of the filters are quoted. The command is empty where the change concerns none of the runs.
         `after` and `before` bound the time of creation in milliseconds since the epoch, both exclusive; 0 for none.
         """
         chosen = [each for each in status if each in self.statuses]
         if status and not chosen:
             return ""
         if not (chosen or workflow_id or after or before):
-            # The command changes nothing that no option chooses.
+            # Without any option the command would change nothing.
             chosen = sorted(self.statuses - {RUN_STATUS_CANCELLED} if self is RESUMING else self.statuses)
         spelled = ",".join(str(formatting.RUN_STATUSES[each]) for each in chosen)
         options = {
@@ -165,7 +165,7 @@ class RunOutcome(NamedTuple):
     new_run_id: str = ""
 
     def to_field(self) -> str:
-        """Returns it as the value of a form's field."""
+        """Returns the outcome as the value of a form's field."""
         return f"{self.run_id}\t{self.kind}\t{self.new_run_id}\t{self.text}"
 
     @classmethod

@@ -25,7 +25,7 @@ KINDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         ("segment.started", "segment.ended", "run.started", "run.completed", "run.failed", "run.cancelled"),
     ),
 }
-"""Filters of a run's events: names, and the event types of each."""
+"""Filters of a run's events: event types by the name of the filter."""
 
 
 def sentence(kind: str, step: str, data: str) -> str:
@@ -114,10 +114,10 @@ def _promoted(step: str, data: _Data) -> str:
 
 def _swept(step: str, data: _Data) -> str:
     found, files = _many(data["values"], "value"), _many(data["files"], "file")
-    return f"The sweep of {_what(step, data)} for personal data found {found} in {files} and in data beside them."
+    return f"The sweep of {_scope(step, data)} for personal data found {found} in {files} and in data beside them."
 
 
-def _what(step: str, data: _Data) -> str:
+def _scope(step: str, data: _Data) -> str:
     return f"what {step} handed on" if data["stage"] == "steps" else f"the {data['stage']}"
 
 
@@ -154,7 +154,7 @@ _SENTENCES: Final[Mapping[str, Callable[[str, _Data], str]]] = {
     "approval.expired": _expired,
     "approval.decided": _decided,
     "output.promoted": _promoted,
-    "redaction.started": lambda step, data: f"The sweep of {_what(step, data)} for personal data began.",
+    "redaction.started": lambda step, data: f"The sweep of {_scope(step, data)} for personal data began.",
     "redaction.completed": _swept,
     "publish.started": lambda _, data: f"Publishing in {data['knowledge_graph']} began.",
     "publish.completed": _published,

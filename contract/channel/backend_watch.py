@@ -27,7 +27,7 @@ BACKEND_COMPATIBLE: Final = Gauge(
 
 @cache
 def this_process() -> EdgeProcess:
-    """Returns this process as the handshake names it; its start is the time of the first call."""
+    """Returns this process for the handshake, begun at the time of the first call."""
     process = EdgeProcess(process_id=f"edge_{uuid4().hex}", host=socket.gethostname(), pid=os.getpid(), release=RELEASE)
     process.started_at.GetCurrentTime()
     return process

@@ -16,7 +16,7 @@ from contract.refusals import Refusal
 
 _LOG = logging.getLogger(__name__)
 _END: Final = object()
-# Longest pause of a stream, after which it looks itself whether it must read or end.
+# Longest pause of a stream, after which it checks by itself whether it must read or end.
 _CHECK_SECONDS: Final = 10.0
 
 
@@ -196,7 +196,7 @@ async def _committed(call: PendingCall) -> Message:
     answer: asyncio.Future[Message] = loop.create_future()
 
     def take() -> None:
-        # Taken also when nobody waits any more, because the outcome is logged and counted here.
+        # Read even if the caller no longer waits, because the outcome is logged and counted here.
         message = call.answer()
         if not answer.done():
             answer.set_result(message)

@@ -84,12 +84,12 @@ class ReadBatcher:
         if len(self._quick) < _MOST_CALLS:
             self._begin()
         elif self._timer is None:
-            self._timer = loop.call_later(_HELD_UP_SECONDS, self._pass_by)
+            self._timer = loop.call_later(_HELD_UP_SECONDS, self._begin_another)
         return await read.answer
 
     def _begin(self) -> None:
         # The task runs after the other callbacks of this iteration of the loop, and takes the reads that wait by then.
-        task = asyncio.get_running_loop().create_task(self._make())
+        task = asyncio.get_running_loop().create_task(self._make_calls())
         self._under_way.add(task)
         self._quick.add(task)
         task.add_done_callback(self._ended)
@@ -100,21 +100,21 @@ class ReadBatcher:
         if self._waiting and len(self._quick) < _MOST_CALLS:
             self._begin()
 
-    def _pass_by(self) -> None:
+    def _begin_another(self) -> None:
         """Begins a further call beside slow ones if reads wait."""
         self._timer = None
         if self._waiting:
             self._quick.clear()
             self._begin()
 
-    async def _make(self) -> None:
+    async def _make_calls(self) -> None:
         taken = [self._waiting.popleft() for _ in range(min(_MOST_READS, len(self._waiting)))]
         reads = [read for read in taken if not read.answer.done()]
         try:
             if len(reads) > 1:
-                await self._make_together(reads)
+                await self._call_batch(reads)
             elif reads:
-                await self._make_alone(reads[0])
+                await self._call_single(reads[0])
         except Exception as error:  # noqa: BLE001 - each caller gets the error
             for read in reads:
                 _fail(read, error)
@@ -123,13 +123,13 @@ class ReadBatcher:
             for read in reads:
                 read.answer.cancel()
 
-    async def _make_alone(self, read: _PendingRead) -> None:
+    async def _call_single(self, read: _PendingRead) -> None:
         try:
             _answer(read, await self._call(read.rpc, read.request, read.metadata, read.until - monotonic()))
         except Refusal as refusal:
             _fail(read, refusal)
 
-    async def _make_together(self, reads: list[_PendingRead]) -> None:
+    async def _call_batch(self, reads: list[_PendingRead]) -> None:
         seconds = min(read.until for read in reads) - monotonic()
         try:
             made: Any = await self._call(READ_MANY, ReadManyRequest(reads=map(_key_read, reads)), _METADATA, seconds)
@@ -137,16 +137,16 @@ class ReadBatcher:
             if refusal.status >= 500:
                 raise
             # This backend does not batch one of the RPCs.
-            await asyncio.gather(*map(self._make_alone, reads))
+            await asyncio.gather(*map(self._call_single, reads))
             return
         except NotServedError:
             self._not_served_until = monotonic() + _AGAIN_SECONDS
-            await asyncio.gather(*map(self._make_alone, reads))
+            await asyncio.gather(*map(self._call_single, reads))
             return
         if len(made.answers) != len(reads):
             raise Refusal("runtime_error")
         for read, came in zip(reads, made.answers, strict=True):
-            _take(read, came)
+            _accept_answer(read, came)
 
 
 def _key_read(read: _PendingRead) -> KeyRead:
@@ -159,7 +159,7 @@ def _key_read(read: _PendingRead) -> KeyRead:
     )
 
 
-def _take(read: _PendingRead, came: KeyReadAnswer) -> None:
+def _accept_answer(read: _PendingRead, came: KeyReadAnswer) -> None:
     if not came.HasField("response"):
         _fail(read, refusal_from_trailer(came.refusal))
         return

@@ -24,9 +24,9 @@ from contract.routes import METHODS
 from contract.versions import OWN, liveness_of
 
 _SERVICE_CONFIG: Final = {
-    # Calls go round robin to the backends behind a name or several addresses ...
+    # Calls go round robin to the backends behind a name or several addresses,
     "loadBalancingConfig": [{"round_robin": {}}],
-    # ... that report to be alive with compatible versions; a backend that stops reports it beforehand.
+    # as far as these report to be alive with compatible versions; a backend that stops reports it beforehand.
     "healthCheckConfig": {"serviceName": liveness_of(OWN)},
 }
 
@@ -43,7 +43,7 @@ PROBE_OPTIONS: Final = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    # A peer that vanished without a word is noticed while the watch stream is open.
+    # A peer that vanished without closing its connection is noticed while the watch stream is open.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 )

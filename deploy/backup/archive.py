@@ -132,19 +132,19 @@ class ArchiveWriter:
         self._sink = None
 
     def write(self, data: bytes) -> int:
-        """Writes bytes of the archive for tarfile, which tries that at its end even if a write has failed."""
+        """Writes bytes of the archive for tarfile, which writes once more at its end, even after a failed write."""
         return len(data) if self._sink is None else self._sink.write(data)
 
     def add(self, name: str, content: BinaryIO, size: int) -> str:
         """Writes `size` bytes from the content's position, and returns their SHA-256 in hexadecimal.
 
         Raises:
-            EOFError: there are fewer; the archive cannot be continued.
-            OSError: they cannot be read, with `name` as its file, or the archive cannot be written.
+            EOFError: the content is shorter; the archive cannot be continued.
+            OSError: the content cannot be read (the error's file is `name`), or the archive cannot be written.
         """
         member = tarfile.TarInfo(name)
         member.size, member.mode, member.mtime = size, 0o600, self._now
-        source = _Digesting(name, content)
+        source = _DigestingReader(name, content)
         self._tar.addfile(member, source)
         self._tar.members.clear()
         return source.hexdigest()
@@ -162,7 +162,7 @@ def members(source: BinaryIO) -> Iterator[tuple[str, BinaryIO]]:
     """Yields name and content of each member of an archive; content must be read before the next member.
 
     Raises:
-        BackupError: it is no archive, ends early, or has members that are no files.
+        BackupError: the source is no archive, ends early, or has members that are no files.
     """
     with _read_failures(), tarfile.open(fileobj=source, mode="r|", bufsize=_PART_BYTES) as tar:
         # `members`, unknown to the stub, would keep a record of every member.
@@ -204,7 +204,7 @@ def _read_failures() -> Iterator[None]:
         raise BackupError(f"The backup is not whole, or no backup: {str(error) or type(error).__name__}.") from error
 
 
-class _Digesting:
+class _DigestingReader:
     """Reads from a file and computes the digest of the bytes read; raises EOFError if the file is too short."""
 
     def __init__(self, name: str, file: BinaryIO) -> None:

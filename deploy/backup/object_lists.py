@@ -12,8 +12,8 @@ from backend.storage.object_keys import result_row_key, step_log_key, upload_mem
 _BATCH: Final = 1000
 
 
-class Named(NamedTuple):
-    """An object as a row names it; rows of some objects have no digest."""
+class NamedObject(NamedTuple):
+    """An object that a row names: key, size and digest; some rows have no digest."""
 
     key: str
     size: int
@@ -42,7 +42,7 @@ class ObjectLists:
         self._lists.execute("DELETE FROM named")
         self._lists.executemany("INSERT OR REPLACE INTO named VALUES (?, ?, ?)", named_objects(database))
 
-    def to_copy(self) -> Iterator[Named]:
+    def to_copy(self) -> Iterator[NamedObject]:
         """Yields the named objects without an equal copy, ordered by key."""
         after = ""
         while batch := self._lists.execute(
@@ -51,18 +51,18 @@ class ObjectLists:
             " ORDER BY named.key LIMIT ?",
             (after, _BATCH),
         ).fetchall():
-            yield from map(Named._make, batch)
+            yield from map(NamedObject._make, batch)
             after = batch[-1][0]
 
     def add_copied(self, key: str, size: int, sha256: str) -> None:
         """Records size and digest of an object's copy."""
         self._lists.execute("INSERT OR REPLACE INTO copied VALUES (?, ?, ?)", (key, size, sha256))
 
-    def copied(self) -> Iterator[Named]:
+    def copied(self) -> Iterator[NamedObject]:
         """Yields the copies of named objects, ordered by key."""
         with closing(self._lists.cursor()) as cursor:
             for row in cursor.execute("SELECT copied.* FROM copied JOIN named USING (key) ORDER BY copied.key"):
-                yield Named._make(row)
+                yield NamedObject._make(row)
 
 
 def temporary_database(tables: str) -> sqlite3.Connection:
@@ -73,14 +73,14 @@ def temporary_database(tables: str) -> sqlite3.Connection:
     return database
 
 
-def named_objects(database: sqlite3.Connection) -> Iterator[Named]:
+def named_objects(database: sqlite3.Connection) -> Iterator[NamedObject]:
     """Yields every object that a row names, in one read transaction; the schema may be an earlier one."""
     database.execute("BEGIN")
     try:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for run_id, key, size, sha256 in database.execute("SELECT run_id, object_key, size_bytes, sha256 FROM outputs"):
             if key != result_row_key(run_id):
-                yield Named(key, size, sha256)
+                yield NamedObject(key, size, sha256)
         if "shared_files" in tables:
             # Objects of completed runs, and the originals of swept ones, are being removed.
             shared = (
@@ -88,11 +88,11 @@ def named_objects(database: sqlite3.Connection) -> Iterator[Named]:
                 " WHERE finished_at IS NULL OR (status <> 'completed' AND redaction_state = 'none')"
             )
             for key, size in database.execute(shared):
-                yield Named(key, size, None)
+                yield NamedObject(key, size, None)
         if "step_logs" in tables:
             logs = "SELECT run_id, step, attempt, size_bytes FROM step_logs WHERE size_bytes IS NOT NULL"
             for run_id, step, attempt, size in database.execute(logs):
-                yield Named(step_log_key(run_id, step, attempt), size, None)
+                yield NamedObject(step_log_key(run_id, step, attempt), size, None)
         if "upload_files" in tables:
             yield from _uploaded(database)
     finally:
@@ -129,7 +129,7 @@ class UnpackedFiles:
         return [name for (name,) in self._database.execute("SELECT name FROM files WHERE NOT listed")]
 
 
-def _uploaded(database: sqlite3.Connection) -> Iterator[Named]:
+def _uploaded(database: sqlite3.Connection) -> Iterator[NamedObject]:
     # An upload that has expired is being removed.
     files = database.execute(
         "SELECT upload_id, number, size_bytes, stored_bytes, members IS NOT NULL FROM upload_files"
@@ -137,8 +137,8 @@ def _uploaded(database: sqlite3.Connection) -> Iterator[Named]:
     )
     for upload_id, number, size, stored, expanded in files:
         if expanded:
-            yield Named(upload_members_key(upload_id, number), stored, None)
+            yield NamedObject(upload_members_key(upload_id, number), stored, None)
         else:
             for offset in range(0, size, PART_BYTES):
                 part = min(PART_BYTES, size - offset)
-                yield Named(upload_part_key(upload_id, number, offset, part), part, None)
+                yield NamedObject(upload_part_key(upload_id, number, offset, part), part, None)

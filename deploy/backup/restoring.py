@@ -51,14 +51,14 @@ WHERE state IN ('landed', 'kept') AND EXISTS (
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredBackup:
     """A restored backup; `moved_to` is the folder of the former content, if there was any."""
 
     manifest: BackupManifest
     moved_to: Path | None
 
 
-def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
+def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> RestoredBackup:
     """Restores a backup into an empty folder; with `force` the folder's content is moved into a folder below it.
 
     Leftovers of an interrupted restore are moved too, with or without `force`.
@@ -68,9 +68,9 @@ def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
         OSError: the folder cannot be written, as when the disk is full; unpacked files are removed.
     """
     # Read before anything in the folder is changed, because it may be named by mistake.
-    _content(data, force=force)
+    _content_to_move(data, force=force)
     with _opened(data):
-        present = _content(data, force=force)
+        present = _content_to_move(data, force=force)
         # After an interruption while files were put in place, only a whole restore removes the marker.
         interrupted = (data / RESTORING_FILE).exists()
         try:
@@ -88,10 +88,10 @@ def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
                 (unpacked / name).rename(data / name)
         sync_folder(data)
         _end(data, keep_marker=False)
-    return Restored(manifest, moved_to)
+    return RestoredBackup(manifest, moved_to)
 
 
-def _content(data: Path, *, force: bool) -> list[Path]:
+def _content_to_move(data: Path, *, force: bool) -> list[Path]:
     """Returns the content that has to be moved aside; raises BackupError if that is not allowed."""
     present = [path for path in data.iterdir() if path.name not in _NO_CONTENT] if data.is_dir() else []
     if present and not force and not (data / RESTORING_FILE).exists():

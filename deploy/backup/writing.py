@@ -32,7 +32,7 @@ from deploy.backup.archive import (
     Sink,
     digest_line,
 )
-from deploy.backup.object_lists import Named, ObjectLists
+from deploy.backup.object_lists import NamedObject, ObjectLists
 from deploy.backup.snapshot import Snapshot, reading, scratch_folder, take_snapshot
 
 _SAME_ROUNDS: Final = 3
@@ -113,7 +113,7 @@ def _absent(archive: ArchiveWriter, lists: ObjectLists, objects: Path) -> Iterat
             yield named.key
 
 
-def _copied(archive: ArchiveWriter, lists: ObjectLists, objects: Path, named: Named) -> bool:
+def _copied(archive: ArchiveWriter, lists: ObjectLists, objects: Path, named: NamedObject) -> bool:
     try:
         file = (objects / named.key).open("rb")
     except FileNotFoundError:

@@ -11,7 +11,7 @@ import typer
 
 from backend.storage.factory import newest_revision
 from deploy.backup.archive import BackupError
-from deploy.backup.restoring import Restored, restore_backup
+from deploy.backup.restoring import RestoredBackup, restore_backup
 from deploy.backup.writing import Backup, Source, new_file, write_backup
 from deploy.cli.options import Config, Data, Json
 from deploy.cli.output.printing import print_json, print_line
@@ -120,7 +120,7 @@ def restore_command(
     announce_restored(restored, data, settings.objects.folder)
 
 
-def announce_restored(restored: Restored, data: Path, objects: Path | None) -> None:
+def announce_restored(restored: RestoredBackup, data: Path, objects: Path | None) -> None:
     """Prints the restored parts, and the steps left to the administrator."""
     manifest = restored.manifest
     print_line(f"{data} has the state of {manifest.taken_at}: {manifest.runs:,} runs, {manifest.objects:,} objects.")

@@ -13,7 +13,7 @@ from deploy.cli.output.printing import print_json, print_line
 from deploy.config.addresses import BackendAddress
 from deploy.config.addresses import backend_address as as_backend_address
 from deploy.config.source import read_settings
-from deploy.doctor.examination import Examined, Finding, Outcome, ServingPart, examine, failed, ok
+from deploy.doctor.examination import ExaminedPart, Finding, Outcome, ServingPart, examine, failed, ok
 from deploy.failures import CommandError
 from deploy.serve.lifecycle import default_data
 
@@ -129,7 +129,7 @@ def _checks(
         return
     yield ok("settings", f"{config or 'The environment'} holds settings that can be used.")
     folder = settings.data or default_data(os.environ, demo=False)
-    yield from examine(Examined(part, settings, folder, os.environ, write_probe, every_object, named))
+    yield from examine(ExaminedPart(part, settings, folder, os.environ, write_probe, every_object, named))
 
 
 def _sentence(problem: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Final, NamedTuple
 
-from deploy.failures import CommandError, late, unreachable
+from deploy.failures import CommandError, timed_out, unreachable
 
 HEALTH_PATH: Final = "/api/v1/health"
 DEFAULT_GRPC: Final = "127.0.0.1:9090"
@@ -56,7 +56,7 @@ def probe(arguments: Sequence[str]) -> str | CommandError | None:
     except ConnectionRefusedError:
         return stopped if target.http else unreachable(target.grpc)
     except TimeoutError:
-        return stopped if target.http else late(target.grpc)
+        return stopped if target.http else timed_out(target.grpc)
     except (OSError, ValueError):
         return None
     if serves:

@@ -150,7 +150,7 @@ class PlainCommand(TyperCommand):
 
     def get_params(self, ctx: Any) -> Any:
         """Returns the parameters with `--help`."""
-        return _taken_as_given(super().get_params(ctx))
+        return _unconverted(super().get_params(ctx))
 
 
 class PlainGroup(TyperGroup):
@@ -158,10 +158,10 @@ class PlainGroup(TyperGroup):
 
     def get_params(self, ctx: Any) -> Any:
         """Returns the parameters with `--help`."""
-        return _taken_as_given(super().get_params(ctx))
+        return _unconverted(super().get_params(ctx))
 
 
-class _AsGiven:
+class _Unconverted:
     """Replaces typer's conversion of one value; leaves values of other kinds than _KINDS to typer."""
 
     def __init__(self, kind: type, convert: Callable[[], Any]) -> None:
@@ -211,11 +211,11 @@ def _not_imported() -> None:
     raise AssertionError("only the first argument names a command")
 
 
-def _taken_as_given(parameters: list[Any]) -> list[Any]:
+def _unconverted(parameters: list[Any]) -> list[Any]:
     """Replaces the conversion of parameters, for which typer, which makes the parameters, has no hook."""
     for parameter in parameters:
         kind, convert = parameter.type_descriptor.annotation, parameter.get_runtime_param
         one = parameter.nargs == 1 and not getattr(parameter, "multiple", False)
         if one and kind in _KINDS and not isinstance(convert, partial):
-            parameter.get_runtime_param = partial(_AsGiven, kind, convert)
+            parameter.get_runtime_param = partial(_Unconverted, kind, convert)
     return parameters

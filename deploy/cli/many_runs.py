@@ -45,7 +45,7 @@ _REFUSED: Final = (
 )
 
 
-class Choice(NamedTuple):
+class RunSelection(NamedTuple):
     """The options that choose runs, as given."""
 
     workflow: str
@@ -76,7 +76,7 @@ class ManyRuns(NamedTuple):
     def run(
         self,
         backend: BackendClient,
-        choice: Choice,
+        choice: RunSelection,
         call: Callable[[str], str | None],
         *,
         takes: Callable[[str], bool] = lambda _: True,
@@ -136,7 +136,7 @@ class ManyRuns(NamedTuple):
         if refused or left:
             raise typer.Exit(1)
 
-    def _request(self, backend: BackendClient, choice: Choice) -> runs_pb2.ListRunsRequest:
+    def _request(self, backend: BackendClient, choice: RunSelection) -> runs_pb2.ListRunsRequest:
         if not any(choice):
             raise CommandError(
                 f"Name the run to {self.verb}, or choose runs by --workflow, --status, --created-after or"

@@ -8,13 +8,13 @@ import typer
 
 from deploy.cli.many_runs import (
     RESUMING,
-    Choice,
     ChosenStatus,
     ChosenWorkflow,
     CreatedAfter,
     CreatedBefore,
     DryRun,
     OptionalRunId,
+    RunSelection,
     Yes,
 )
 from deploy.cli.option_names import RESUME_OPTIONS, option_names
@@ -65,7 +65,7 @@ def resume(
     """
     if wait and (dry_run or as_json):
         raise typer.BadParameter("--wait shows a run; omit --dry-run and --json")
-    choice = Choice(workflow, status, created_after, created_before)
+    choice = RunSelection(workflow, status, created_after, created_before)
     with option_names(RESUME_OPTIONS), connected(grpc) as backend:
         if choice.is_for_many(run_id):
             if wait or param:

@@ -11,13 +11,13 @@ from deploy.cli.following.follower import interruptible, watched_events
 from deploy.cli.many_runs import (
     CANCELLING,
     ERASING,
-    Choice,
     ChosenStatus,
     ChosenWorkflow,
     CreatedAfter,
     CreatedBefore,
     DryRun,
     OptionalRunId,
+    RunSelection,
     Yes,
 )
 from deploy.cli.option_names import LIST_OPTIONS, option_names
@@ -158,7 +158,7 @@ def cancel(
     as_json: Json = False,
 ) -> None:
     """End a run, or all that the options choose; steps that still execute are interrupted soon after."""
-    choice = Choice(workflow, status, created_after, created_before)
+    choice = RunSelection(workflow, status, created_after, created_before)
     with option_names(LIST_OPTIONS), connected(grpc) as backend:
         if choice.is_for_many(run_id):
 
@@ -195,7 +195,7 @@ def erase(
 
     Ids, times and counts stay.
     """
-    choice = Choice(workflow, status, created_after, created_before)
+    choice = RunSelection(workflow, status, created_after, created_before)
     with option_names(LIST_OPTIONS), connected(grpc) as backend:
         if choice.is_for_many(run_id):
 

@@ -18,7 +18,7 @@ from deploy.serve.lifecycle import default_data, prepare_process
 from deploy.serve.log_settings import log_serving
 
 if TYPE_CHECKING:
-    from deploy.serve.embedded import Ready
+    from deploy.serve.embedded import ServingDeployment
 
 CALLS: Final = "demo-calls.sh"
 """Name of the file with calls of the HTTP API, in the data folder of a demonstration."""
@@ -55,7 +55,7 @@ def command(
     prepare_process(settings, "serve")
     folder = settings.data or default_data(os.environ, demo=demo)
 
-    def on_ready(ready: "Ready") -> None:
+    def on_ready(ready: "ServingDeployment") -> None:
         announce(ready, settings.admin.backend_tls if demo else None, as_json=as_json)
         log_serving(base_address=ready.base_address, console=ready.console, grpc=str(ready.grpc), metrics=ready.metrics)
 
@@ -71,7 +71,7 @@ def command(
         serve_embedded(settings, folder, on_ready, open_sandbox)
 
 
-def announce(ready: "Ready", demo: ClientTls | None, *, as_json: bool) -> None:
+def announce(ready: "ServingDeployment", demo: ClientTls | None, *, as_json: bool) -> None:
     """Prints the deployment's addresses; with `demo`, loads the demonstration first over these TLS settings."""
     record: dict[str, str] = {
         "base_address": ready.base_address,
@@ -93,7 +93,7 @@ def announce(ready: "Ready", demo: ClientTls | None, *, as_json: bool) -> None:
     print_ready(*lines, record=record, metrics=ready.metrics, as_json=as_json)
 
 
-def demonstrate(ready: "Ready", tls: ClientTls) -> tuple[dict[str, str], list[str]]:
+def demonstrate(ready: "ServingDeployment", tls: ClientTls) -> tuple[dict[str, str], list[str]]:
     """Loads the examples, and writes calls of the HTTP API to a file.
 
     Returns created credentials for the JSON record, and lines for a person: a line to paste, the console, the file.

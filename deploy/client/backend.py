@@ -19,7 +19,7 @@ from contract.refusals import refusal_from_status
 from deploy.config.addresses import grpc_address
 from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings
-from deploy.failures import CommandError, late, unreachable
+from deploy.failures import CommandError, timed_out, unreachable
 from deploy.transport.grpc_channels import calling_channel
 from workflow_api.v1.audit_pb2_grpc import AuditServiceStub
 from workflow_api.v1.definitions_pb2_grpc import DefinitionsServiceStub
@@ -218,7 +218,7 @@ def failure_of(error: grpc.RpcError, address: str, request_id: str, *, secure: b
     if status is None and error.code() is grpc.StatusCode.UNAVAILABLE:
         return unreachable(address, error.details() or "" if secure else "")
     if status is None and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return late(address)
+        return timed_out(address)
     if status is None and "message larger than max" in (error.details() or ""):
         return CommandError(
             f"The call of {address}, or its answer, is larger than one message may be: {error.details()}",

@@ -23,7 +23,7 @@ Reference = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Nearby:
+class NearbyManifests:
     """Documents found in other files, and their places."""
 
     files: list[workflows_pb2.ManifestFile]
@@ -40,8 +40,8 @@ def named_documents(kind: str, files: Sequence[workflows_pb2.ManifestFile]) -> d
     }
 
 
-def nearby_manifests(files: Sequence[workflows_pb2.ManifestFile]) -> Nearby:
-    """Returns documents from the folders of `files` that these refer to, directly or not, and lack.
+def nearby_manifests(files: Sequence[workflows_pb2.ManifestFile]) -> NearbyManifests:
+    """Returns the documents in the folders of `files` that `files` refer to, directly or indirectly, and lack.
 
     A document keeps its line numbers, so that its problems are named where they are, and has the files that it names.
 
@@ -55,9 +55,9 @@ def nearby_manifests(files: Sequence[workflows_pb2.ManifestFile]) -> Nearby:
     found: list[ManifestText] = []
     places: list[tuple[Reference, str]] = []
     if not missing:
-        return Nearby([], places)
+        return NearbyManifests([], places)
     own = {Path(file.name).resolve() for file in files}
-    for path in manifests_beside(own):
+    for path in manifests_in_folders_of(own):
         try:
             text = path.read_bytes().decode()
         except (OSError, UnicodeDecodeError):
@@ -70,7 +70,7 @@ def nearby_manifests(files: Sequence[workflows_pb2.ManifestFile]) -> Nearby:
                 places.append((reference, str(path)))
                 part = "\n" * first + "".join(lines[first:last])
                 found.append(ManifestText(str(path), part, pack(path.parent, part)))
-    return Nearby(manifest_messages(found), places)
+    return NearbyManifests(manifest_messages(found), places)
 
 
 def _references(document: Any) -> Iterator[Reference]:
@@ -116,7 +116,7 @@ def _documents(text: str) -> Iterator[tuple[Reference, dict[str, Any], int, int]
         loader.dispose()
 
 
-def manifests_beside(own: set[Path]) -> list[Path]:
+def manifests_in_folders_of(own: set[Path]) -> list[Path]:
     """Returns the other YAML files in the folders of `own`, in order; at most 200, without very large ones."""
     beside = sorted(
         path

@@ -17,7 +17,9 @@ _LEFT_OUT: Final = "__pycache__"
 _COMPILED: Final = ".pyc"
 
 
-class _Unreadable(Exception):  # noqa: N818 - it carries reasons for a person
+class _UnreadableError(Exception):
+    """Raised for a file that cannot be packed, with the reasons for a person."""
+
     def __init__(self, *reasons: str) -> None:
         super().__init__(*reasons)
         self.reasons = reasons
@@ -34,7 +36,7 @@ def pack(folder: Path, text: str) -> Attachments:
     for field, path in attached_paths(text):
         try:
             files |= _tree(folder, path) if field == "source" else _file(folder, path)
-        except _Unreadable as error:
+        except _UnreadableError as error:
             unreadable[path] = error.reasons
         except OSError as error:
             unreadable[path] = (f"{path} cannot be read: {error.strerror}",)
@@ -47,14 +49,14 @@ def files_below(folder: Path) -> Iterator[str]:
 
 
 def _file(folder: Path, path: str) -> dict[str, bytes]:
-    if not stat.S_ISREG(_found(folder, path).st_mode):
-        raise _Unreadable(f"must name a file; {path} is none")
+    if not stat.S_ISREG(_status_of(folder, path).st_mode):
+        raise _UnreadableError(f"must name a file; {path} is none")
     return {path: _content(folder, path)}
 
 
 def _tree(folder: Path, path: str) -> dict[str, bytes]:
-    if not stat.S_ISDIR(_found(folder, path).st_mode):
-        raise _Unreadable(f"must name a folder; {path} is none")
+    if not stat.S_ISDIR(_status_of(folder, path).st_mode):
+        raise _UnreadableError(f"must name a folder; {path} is none")
     problems: list[str] = []
     sizes: dict[str, int] = {}
     for place in _below(folder, path, problems):
@@ -77,7 +79,7 @@ def _tree(folder: Path, path: str) -> dict[str, bytes]:
             f"{sizes[largest]:,}"
         )
     if problems:
-        raise _Unreadable(*problems)
+        raise _UnreadableError(*problems)
     return {place: _content(folder, place) for place in sizes}
 
 
@@ -100,8 +102,8 @@ def _below(folder: Path, path: str, problems: list[str]) -> Iterator[str]:
             yield place
 
 
-def _found(folder: Path, path: str) -> os.stat_result:
-    """Returns the status of a path below a folder; raises _Unreadable if it is not there, or behind a link."""
+def _status_of(folder: Path, path: str) -> os.stat_result:
+    """Returns the status of a path below a folder; raises _UnreadableError if it is not there, or behind a link."""
     place = folder
     found = folder.stat()
     for part in Path(path).parts:
@@ -110,9 +112,9 @@ def _found(folder: Path, path: str) -> os.stat_result:
         try:
             found = place.lstat()
         except OSError as error:
-            raise _Unreadable(f"{shown} cannot be read: {error.strerror}") from None
+            raise _UnreadableError(f"{shown} cannot be read: {error.strerror}") from None
         if stat.S_ISLNK(found.st_mode):
-            raise _Unreadable(f"{shown} must not be a symbolic link: put the file itself there")
+            raise _UnreadableError(f"{shown} must not be a symbolic link: put the file itself there")
     return found
 
 
@@ -121,7 +123,7 @@ def _content(folder: Path, path: str) -> bytes:
         with (folder / path).open("rb") as file:
             content = file.read(LARGEST_CODE_BYTES + 1)
     except OSError as error:
-        raise _Unreadable(f"{path} cannot be read: {error.strerror}") from None
+        raise _UnreadableError(f"{path} cannot be read: {error.strerror}") from None
     if len(content) > LARGEST_CODE_BYTES:
-        raise _Unreadable(f"{path} must have at most {LARGEST_CODE_BYTES:,} bytes")
+        raise _UnreadableError(f"{path} must have at most {LARGEST_CODE_BYTES:,} bytes")
     return content

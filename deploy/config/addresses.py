@@ -26,7 +26,7 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """Returns whether only this machine can reach it."""
+        """Returns whether only this machine can reach the server."""
         return self.host in {"127.0.0.1", "localhost", "::1"}
 
 
@@ -41,7 +41,7 @@ class UnixSocket:
 
     @property
     def is_local(self) -> bool:
-        """Returns whether only this machine can reach it."""
+        """Returns whether only this machine can reach the server."""
         return True
 
 
@@ -49,20 +49,20 @@ class UnixSocket:
 class Addresses:
     """Several servers of the same services, as IP addresses that are all IPv4 or all IPv6."""
 
-    each: tuple[Address, ...]
+    servers: tuple[Address, ...]
 
     def __str__(self) -> str:
-        return ",".join(map(str, self.each))
+        return ",".join(map(str, self.servers))
 
     @property
     def is_local(self) -> bool:
-        """Returns whether only this machine can reach any of them."""
-        return all(address.is_local for address in self.each)
+        """Returns whether only this machine can reach any of the servers."""
+        return all(address.is_local for address in self.servers)
 
     @property
     def target(self) -> str:
         """The gRPC target."""
-        return f"ipv{ipaddress.ip_address(self.each[0].host).version}:{self}"
+        return f"ipv{ipaddress.ip_address(self.servers[0].host).version}:{self}"
 
 
 GrpcAddress = Address | UnixSocket

@@ -12,7 +12,7 @@ from cryptography import x509
 
 from backend.common.certificate_expiry import SOON, time_left
 from deploy.config.settings import ServerTls, Settings
-from deploy.doctor.examination import Examined, Finding, Outcome, ServingPart, failed, not_applicable, ok, warning
+from deploy.doctor.examination import ExaminedPart, Finding, Outcome, ServingPart, failed, not_applicable, ok, warning
 from deploy.doctor.files import private_file
 from deploy.transport.certificates import CertificateError, CertificateFiles
 
@@ -20,7 +20,7 @@ _LATE_PART: Final = 5
 """Divisor: a certificate should be renewed once a fifth of its lifetime is left, if that is under two weeks."""
 
 
-def check_certificates(examined: Examined) -> Iterator[Finding]:
+def check_certificates(examined: ExaminedPart) -> Iterator[Finding]:
     """Checks every certificate that the part presents to others."""
     given = {name: tls for name, tls in _of_part(examined.part, examined.settings).items() if tls.given}
     if examined.part is ServingPart.WORKER:

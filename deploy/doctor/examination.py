@@ -72,7 +72,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class ExaminedPart:
     """Subject of an examination: a part with its settings, data folder and variables.
 
     `write_probe` allows writes that are removed again, `every_object` asks to look up each object; `named_backend` is
@@ -121,10 +121,10 @@ def clock(name: str, theirs: float) -> Finding:
     return ok("clock", f"This machine's clock is that of {name}, within {FAR_SECONDS:g} seconds.")
 
 
-Checks = Callable[[Examined], Iterator[Finding]]
+Checks = Callable[[ExaminedPart], Iterator[Finding]]
 
 
-def examine(examined: Examined) -> Iterator[Finding]:
+def examine(examined: ExaminedPart) -> Iterator[Finding]:
     """Yields the findings of a part's checks, from the settings outwards."""
     database = (
         "sqlite_file.check_sqlite" if examined.settings.backend.database is None else "postgresql.check_postgresql"

@@ -13,7 +13,7 @@ from backend.services.health.rules import little_space
 from backend.storage.data_files import user_name
 from backend.storage.factory import LOCK_FILE, RESTORING_FILE
 from deploy.config.secret_references import redis_secret_name
-from deploy.doctor.examination import Examined, Finding, ServingPart, failed, not_applicable, ok, warning
+from deploy.doctor.examination import ExaminedPart, Finding, ServingPart, failed, not_applicable, ok, warning
 from deploy.serve.lifecycle import OTHER_FILES
 
 _OTHERS: Final = 0o077
@@ -34,7 +34,7 @@ def read_only(name: str, folder: Path) -> Finding | None:
     )
 
 
-def to_make(name: str, folder: Path, option: str) -> Finding:
+def missing_folder(name: str, folder: Path, option: str) -> Finding:
     """Checks whether the first start can make a missing folder; `option` is the option that names another folder."""
     present = next(path for path in folder.absolute().parents if path.exists())
     if not present.is_dir():
@@ -48,11 +48,11 @@ def to_make(name: str, folder: Path, option: str) -> Finding:
     return not_applicable(name, f"{folder} is not there yet; the first start makes it.")
 
 
-def check_data_folder(examined: Examined) -> Iterator[Finding]:
+def check_data_folder(examined: ExaminedPart) -> Iterator[Finding]:
     """Checks owner and mode of the data folder, and whether a service uses it."""
     data, name = examined.data, "data folder"
     if not data.exists():
-        yield to_make(name, data, "--data")
+        yield missing_folder(name, data, "--data")
         return
     if not data.is_dir():
         yield failed(name, f"{data} is no folder.", "Name another one as data of the settings, or by --data.")
@@ -76,10 +76,10 @@ def check_data_folder(examined: Examined) -> Iterator[Finding]:
     else:
         yield ok(name, f"{data} belongs to {owner} alone, and {'is' if _locked(data) else 'is not'} in use.")
     if examined.write_probe:
-        yield _writes(name, data)
+        yield _write_probe(name, data)
 
 
-def check_disks(examined: Examined) -> Iterator[Finding]:
+def check_disks(examined: ExaminedPart) -> Iterator[Finding]:
     """Checks free space and inodes of every file system that the part writes to."""
     settings = examined.settings
     folders = {"data folder": examined.data, "temporary files": Path(tempfile.gettempdir())}
@@ -89,10 +89,10 @@ def check_disks(examined: Examined) -> Iterator[Finding]:
         folders["packages"] = settings.packages.folder
     for what, folder in folders.items():
         present = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-        yield _room(what, present)
+        yield _free_space(what, present)
 
 
-def check_secret_files(examined: Examined) -> Iterator[Finding]:
+def check_secret_files(examined: ExaminedPart) -> Iterator[Finding]:
     """Checks files that hold secrets: their readability and their readers. No value is kept or shown."""
     name = "secrets"
     found = dict(_secret_places(examined))
@@ -105,7 +105,7 @@ def check_secret_files(examined: Examined) -> Iterator[Finding]:
         yield ok(name, f"All {len(found)} secrets of the settings can be read, by their user and group alone.")
 
 
-def check_open_files(examined: Examined) -> Iterator[Finding]:
+def check_open_files(examined: ExaminedPart) -> Iterator[Finding]:
     """Checks the limit of open files against the connections of an edge."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = (
@@ -160,7 +160,7 @@ def _locked(data: Path) -> bool:
     return any("FLOCK" in line and f":{inode} " in line for line in locks.splitlines())
 
 
-def _writes(name: str, folder: Path) -> Finding:
+def _write_probe(name: str, folder: Path) -> Finding:
     try:
         # The file has no name, or loses it at once.
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -172,7 +172,7 @@ def _writes(name: str, folder: Path) -> Finding:
     return ok(name, f"{folder} can be written.")
 
 
-def _room(what: str, folder: Path) -> Finding:
+def _free_space(what: str, folder: Path) -> Finding:
     name = f"disk of {what}"
     state = os.statvfs(folder)
     total, free = state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize
@@ -192,7 +192,7 @@ def _size(count: int) -> str:
     return f"{count / 1e9:,.1f} GB" if count >= _GIGABYTE else f"{count / 1e6:,.1f} MB"
 
 
-def _secret_places(examined: Examined) -> Iterator[tuple[str, str]]:
+def _secret_places(examined: ExaminedPart) -> Iterator[tuple[str, str]]:
     """Yields the setting and the reference of every secret that this part reads."""
     settings = examined.settings
     redis = settings.edge.redis_url if examined.part in {ServingPart.SERVE, ServingPart.EDGE} else None

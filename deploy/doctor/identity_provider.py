@@ -6,12 +6,12 @@ from typing import Final
 from backend.common.secrets import Secrets
 from backend.services.users.oidc.http import ProviderError
 from deploy.config.settings import identity_provider
-from deploy.doctor.examination import Examined, Finding, ServingPart, failed, ok
+from deploy.doctor.examination import ExaminedPart, Finding, ServingPart, failed, ok
 
 _NAME: Final = "sign-in"
 
 
-def check_identity_provider(examined: Examined) -> Iterator[Finding]:
+def check_identity_provider(examined: ExaminedPart) -> Iterator[Finding]:
     """Reads document and keys as a sign-in does. For backends, because they, not consoles, call the provider."""
     settings = identity_provider(examined.settings.oidc)
     if settings is None or examined.part not in {ServingPart.SERVE, ServingPart.BACKEND}:

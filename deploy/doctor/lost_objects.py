@@ -13,7 +13,7 @@ from backend.storage.objects.bucket import BucketObjects
 from backend.storage.objects.folder import sizes_below
 from deploy.config.secret_references import resolve_database_url
 from deploy.config.settings import Objects
-from deploy.doctor.examination import Examined, Finding, failed, ok
+from deploy.doctor.examination import ExaminedPart, Finding, failed, ok
 from deploy.doctor.sqlite_file import open_read_only
 
 _SECONDS: Final = 5
@@ -42,7 +42,7 @@ class OutputObject(NamedTuple):
     size_bytes: int
 
 
-def paged_outputs(examined: Examined) -> Iterator[OutputObject]:
+def paged_outputs(examined: ExaminedPart) -> Iterator[OutputObject]:
     """Yields the outputs by run, read page by page: no transaction is open while the caller works on them.
 
     Raises as `output_rows`.
@@ -54,7 +54,7 @@ def paged_outputs(examined: Examined) -> Iterator[OutputObject]:
         after = page[-1][:2]
 
 
-def output_rows(examined: Examined, statement: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+def output_rows(examined: ExaminedPart, statement: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
     """Yields the rows of a query as they arrive; none if the embedded database does not exist yet.
 
     Raises:
@@ -76,7 +76,7 @@ def output_rows(examined: Examined, statement: str, values: Sequence[Any] = ()) 
             yield from cursor
 
 
-def check_lost_objects(examined: Examined) -> Iterator[Finding]:
+def check_lost_objects(examined: ExaminedPart) -> Iterator[Finding]:
     """Checks that every object exists with its size, by one listing a run; only if `every_object` asks for it."""
     if not examined.every_object:
         return
@@ -100,7 +100,7 @@ def check_lost_objects(examined: Examined) -> Iterator[Finding]:
         yield ok(_NAME, f"All {looked_at:,} objects of outputs are there in their sizes.")
 
 
-def _stored_sizes(examined: Examined) -> Iterator[tuple[OutputObject, int | None]]:
+def _stored_sizes(examined: ExaminedPart) -> Iterator[tuple[OutputObject, int | None]]:
     sizes = _listing(examined)
     runs = groupby(_named(examined), key=lambda named: named.run_id)
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -111,12 +111,12 @@ def _stored_sizes(examined: Examined) -> Iterator[tuple[OutputObject, int | None
                     yield named, stored.get(named.object_key)
 
 
-def _named(examined: Examined) -> Iterator[OutputObject]:
+def _named(examined: ExaminedPart) -> Iterator[OutputObject]:
     # A small result is in its run's row.
     return (row for row in paged_outputs(examined) if row.object_key != result_row_key(row.run_id))
 
 
-def _listing(examined: Examined) -> Callable[[str], dict[str, int]]:
+def _listing(examined: ExaminedPart) -> Callable[[str], dict[str, int]]:
     """Returns a function that lists the sizes of a run's objects, and changes nothing in the store."""
     settings = examined.settings.objects
     if settings.store == "folder":

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backend.common.secrets import SecretError
 from deploy.config.settings import Objects
-from deploy.doctor.examination import Examined, Finding, Outcome, clock, failed, ok, warning
-from deploy.doctor.files import read_only, to_make
+from deploy.doctor.examination import ExaminedPart, Finding, Outcome, clock, failed, ok, warning
+from deploy.doctor.files import missing_folder, read_only
 from deploy.doctor.lost_objects import output_rows
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _REMEDIES: Final = {
 _NAMED: Final = "SELECT object_key FROM outputs WHERE object_key <> 'runs/' || run_id || '/row/result' LIMIT 100"
 
 
-def check_objects(examined: Examined) -> Iterator[Finding]:
+def check_objects(examined: ExaminedPart) -> Iterator[Finding]:
     """Checks the store that the settings name."""
     settings = examined.settings.objects
     if settings.store == "folder":
@@ -54,18 +54,18 @@ def check_objects(examined: Examined) -> Iterator[Finding]:
         yield _probe(examined)
 
 
-def check_folder(examined: Examined) -> Iterator[Finding]:
+def check_folder(examined: ExaminedPart) -> Iterator[Finding]:
     """Checks the folder of objects, by default below the data folder."""
     given = examined.settings.objects.folder
     folder = given or examined.data / "objects"
-    if _lost(examined, folder):
+    if _are_lost(examined, folder):
         yield failed(
             _NAME,
             f"The database names objects, and {folder} {'has none of them' if folder.exists() else 'is not there'}.",
             "Mount it, or bring the objects back from a backup (docs/operators-guide.md, Backup).",
         )
     elif not folder.exists():
-        made = to_make(_NAME, folder, "objects.folder" if given else "--data")
+        made = missing_folder(_NAME, folder, "objects.folder" if given else "--data")
         own_disk = given is None or given.is_relative_to(examined.data)
         yield (
             made
@@ -104,7 +104,7 @@ def _bucket(settings: Objects) -> Iterator[Finding]:
             "object lock", "The bucket has an object lock: locked objects survive an erasure.", "Use one without it."
         )
     expiring = _answer(client, "get_bucket_lifecycle_configuration", bucket).get("Rules", ())
-    if any(_removes(rule, settings.prefix) for rule in expiring):
+    if any(_expires_objects(rule, settings.prefix) for rule in expiring):
         yield warning(
             "lifecycle",
             "A lifecycle rule of the bucket expires objects that rows still name.",
@@ -127,7 +127,7 @@ def _answer(client: "S3Client", operation: str, bucket: str) -> dict[str, Any]:
         return {}
 
 
-def _removes(rule: dict[str, Any], ours: str) -> bool:
+def _expires_objects(rule: dict[str, Any], ours: str) -> bool:
     """Returns whether a lifecycle rule expires current objects below the service's prefix."""
     given = rule.get("Filter") or {}
     theirs = str(given.get("Prefix") or given.get("And", {}).get("Prefix") or rule.get("Prefix") or "")
@@ -135,7 +135,7 @@ def _removes(rule: dict[str, Any], ours: str) -> bool:
     return rule.get("Status") == "Enabled" and bool(expires) and (ours.startswith(theirs) or theirs.startswith(ours))
 
 
-def _probe(examined: Examined) -> Finding:
+def _probe(examined: ExaminedPart) -> Finding:
     from backend.settings import ObjectSettings
     from backend.storage.objects.bucket import BucketObjects
     from backend.storage.objects.interface import ObjectStoreError
@@ -148,7 +148,7 @@ def _probe(examined: Examined) -> Finding:
     return ok(_NAME, "An object was written, read, listed and removed.")
 
 
-def _lost(examined: Examined, folder: Path) -> bool:
+def _are_lost(examined: ExaminedPart, folder: Path) -> bool:
     """Returns whether rows name objects, and none of a sample exists."""
     named = _named(examined)
     if not named or any((folder / key).exists() for key in named):
@@ -157,7 +157,7 @@ def _lost(examined: Examined, folder: Path) -> bool:
     return bool(named & _named(examined))
 
 
-def _named(examined: Examined) -> set[str]:
+def _named(examined: ExaminedPart) -> set[str]:
     """Returns some keys that rows name; none if the database cannot be read, which its own check reports."""
     with suppress(ImportError, SecretError, sqlite3.Error):
         if examined.settings.backend.database is None:

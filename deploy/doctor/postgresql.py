@@ -15,7 +15,7 @@ from backend.common.certificate_expiry import SOON
 from backend.common.secrets import SecretError
 from deploy.config.secret_references import resolve_database_url
 from deploy.doctor.examination import (
-    Examined,
+    ExaminedPart,
     Finding,
     Outcome,
     ServingPart,
@@ -28,9 +28,9 @@ from deploy.doctor.examination import (
 from deploy.doctor.software import needed_parts, schema_check
 
 _CONNECT_SECONDS: Final = 5
-_OF_NOTIFICATIONS: Final = 3
+_NOTIFICATION_CONNECTIONS: Final = 3
 """Connections besides `backend.database_connections`: two for announcements, one that ends blocking sessions."""
-_OF_DBOS: Final = 20
+_DBOS_CONNECTIONS: Final = 20
 """Connections of a worker for DBOS."""
 _RESERVED: Final = """
 SELECT current_setting('superuser_reserved_connections')::int
@@ -56,7 +56,7 @@ _ACCEPTED: Final = b"S"
 _VERIFYING: Final = frozenset({"verify-ca", "verify-full"})
 
 
-def check_postgresql(examined: Examined) -> Iterator[Finding]:
+def check_postgresql(examined: ExaminedPart) -> Iterator[Finding]:
     """Checks the database on a server, by reading."""
     try:
         import psycopg
@@ -97,12 +97,12 @@ def check_server_certificate(url: str) -> Iterator[Finding]:
         port = ports[number if len(ports) > 1 else 0]
         # The check of the database reports a server that cannot be reached.
         with suppress(OSError, ValueError):
-            certificate = _presented(host, int(port or _PORT))
+            certificate = _presented_certificate(host, int(port or _PORT))
             if certificate is not None:
-                yield _judged(host, certificate, verified=given.get("sslmode") in _VERIFYING)
+                yield _certificate_finding(host, certificate, verified=given.get("sslmode") in _VERIFYING)
 
 
-def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Examined) -> Iterator[Finding]:  # type: ignore[name-defined]  # noqa: F821 - imported where it is installed
+def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: ExaminedPart) -> Iterator[Finding]:  # type: ignore[name-defined]  # noqa: F821 - imported where it is installed
     def value(query: str) -> str:
         row = connection.execute(query).fetchone()
         return "" if row is None or row[0] is None else str(row[0])
@@ -144,13 +144,15 @@ def _rows(connection: "psycopg.Connection[tuple[object, ...]]", query: str) -> I
         yield from cursor.execute(query)
 
 
-def _connections(examined: Examined) -> int:
+def _connections(examined: ExaminedPart) -> int:
     """Returns the most connections that the part opens."""
-    of_dbos = _OF_DBOS if examined.part is ServingPart.WORKER and examined.settings.runtime.engine == "dbos" else 0
-    return examined.settings.backend.database_connections + _OF_NOTIFICATIONS + of_dbos
+    dbos = (
+        _DBOS_CONNECTIONS if examined.part is ServingPart.WORKER and examined.settings.runtime.engine == "dbos" else 0
+    )
+    return examined.settings.backend.database_connections + _NOTIFICATION_CONNECTIONS + dbos
 
 
-def _presented(host: str, port: int) -> x509.Certificate | None:
+def _presented_certificate(host: str, port: int) -> x509.Certificate | None:
     # The certificate is only examined, not trusted, and nothing is sent.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -163,7 +165,7 @@ def _presented(host: str, port: int) -> x509.Certificate | None:
     return None if presented is None else x509.load_der_x509_certificate(presented)
 
 
-def _judged(host: str, certificate: x509.Certificate, *, verified: bool) -> Finding:
+def _certificate_finding(host: str, certificate: x509.Certificate, *, verified: bool) -> Finding:
     now, ends = datetime.now(UTC), certificate.not_valid_after_utc
     issuer = certificate.issuer.rfc4514_string() or "an authority without a name"
     shown = f"The certificate of PostgreSQL on {host}, issued by {issuer},"

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from backend.common.secrets import SecretError, Secrets
 from deploy.config.secret_references import redis_address
-from deploy.doctor.examination import Examined, Finding, ServingPart, clock, failed, not_applicable, ok, warning
+from deploy.doctor.examination import ExaminedPart, Finding, ServingPart, clock, failed, not_applicable, ok, warning
 
 _SECONDS: Final = 3.0
 _OLDEST: Final = 7
@@ -16,7 +16,7 @@ _UNTIL: Final = "Until it can be used, each edge counts by itself: look at"
 _ADDRESS: Final = "the address, user and password that edge.redis_url names"
 
 
-def check_redis(examined: Examined) -> Iterator[Finding]:
+def check_redis(examined: ExaminedPart) -> Iterator[Finding]:
     """Checks the server that `edge.redis_url` names, by reading."""
     setting = examined.settings.edge.redis_url
     if examined.part not in {ServingPart.SERVE, ServingPart.EDGE}:

@@ -5,12 +5,12 @@ from typing import Final
 
 from backend.isolation.sandbox.layer import SandboxUnavailableError
 from backend.isolation.sandbox.sandbox import AUTOMATIC, LAYERS
-from deploy.doctor.examination import Examined, Finding, ServingPart, failed, not_applicable, ok, warning
+from deploy.doctor.examination import ExaminedPart, Finding, ServingPart, failed, not_applicable, ok, warning
 
 _NAME: Final = "sandbox"
 
 
-def check_sandbox(examined: Examined) -> Iterator[Finding]:
+def check_sandbox(examined: ExaminedPart) -> Iterator[Finding]:
     """Runs the interpreter in the layer that the settings choose, with its namespaces and filters."""
     runtime = examined.settings.runtime
     if examined.part is not ServingPart.WORKER and runtime.engine != "local":
@@ -43,7 +43,7 @@ def check_sandbox(examined: Examined) -> Iterator[Finding]:
     )
 
 
-def check_engine(examined: Examined) -> Iterator[Finding]:
+def check_engine(examined: ExaminedPart) -> Iterator[Finding]:
     """Checks whether a worker would start with this engine."""
     if examined.part is ServingPart.WORKER and examined.settings.runtime.engine != "dbos":
         yield failed(

@@ -12,7 +12,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from contract.routes import BASE
 from deploy.config.addresses import LOOPBACK_OF_WILDCARD, Address, Addresses, BackendAddress, GrpcAddress
-from deploy.doctor.examination import Examined, Finding, ServingPart, clock, failed, not_applicable, ok, warning
+from deploy.doctor.examination import ExaminedPart, Finding, ServingPart, clock, failed, not_applicable, ok, warning
 from deploy.failures import CommandError
 from deploy.transport.grpc_channels import calling_channel
 from workflow_api.v1 import deployment_health_pb2 as pb
@@ -25,14 +25,14 @@ _REFUSED: Final = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PE
 _ANY_PORT: Final = 0
 
 
-def check_backends(examined: Examined) -> Iterator[Finding]:
+def check_backends(examined: ExaminedPart) -> Iterator[Finding]:
     """Calls the backends of an edge or a console, with its certificate."""
     settings = examined.settings
     if examined.part not in {ServingPart.EDGE, ServingPart.CONSOLE}:
         return
     caller = settings.edge if examined.part is ServingPart.EDGE else settings.console
     name = f"{examined.part}.backend"
-    for address in _each(caller.backend):
+    for address in _servers(caller.backend):
         try:
             with calling_channel(address, caller.backend_tls, _OPTIONS) as channel:
                 answer = HealthStub(channel).Check(HealthCheckRequest(), timeout=_SECONDS)
@@ -47,10 +47,10 @@ def check_backends(examined: Examined) -> Iterator[Finding]:
                 yield failed("backend", f"The backend at {address} does not serve.", "Look at its database and log.")
 
 
-def check_service(examined: Examined) -> Iterator[Finding]:
+def check_service(examined: ExaminedPart) -> Iterator[Finding]:
     """Asks a running backend, as an administrator, for its health findings and the releases of all parts."""
     settings = examined.settings
-    address = _administered(examined)
+    address = _administered_backend(examined)
     if address is None:
         yield not_applicable(
             "service", "Its findings are those of a backend: run this there, or name one by WORKFLOW_API_GRPC."
@@ -75,10 +75,10 @@ def check_service(examined: Examined) -> Iterator[Finding]:
         other = " Name another address by --grpc or WORKFLOW_API_GRPC." if error.code() in _UNREACHED else ""
         yield not_applicable("service", f"The backend at {address} {why}: its own findings are left out.{other}")
         return
-    yield from _found(health)
+    yield from _health_findings(health)
 
 
-def check_edge(examined: Examined) -> Iterator[Finding]:
+def check_edge(examined: ExaminedPart) -> Iterator[Finding]:
     """Calls the health route of an edge on this machine."""
     where = examined.settings.edge.http
     if examined.part not in {ServingPart.SERVE, ServingPart.EDGE}:
@@ -100,7 +100,7 @@ def check_edge(examined: Examined) -> Iterator[Finding]:
         yield failed("edge", f"What answers at {where} is no edge.", "Look at edge.http and at what listens there.")
 
 
-def _found(health: pb.DeploymentHealth) -> Iterator[Finding]:
+def _health_findings(health: pb.DeploymentHealth) -> Iterator[Finding]:
     yield clock("the backend", health.checked_at.seconds + health.checked_at.nanos / 1e9)
     ours = metadata.version("workflow-api")
     alive = [process for process in health.processes if process.alive]
@@ -133,15 +133,15 @@ def _refused(address: GrpcAddress, error: grpc.RpcError, name: str) -> Finding:
     return ok("backend", f"The backend at {address} answers.")
 
 
-def _each(address: BackendAddress) -> tuple[GrpcAddress, ...]:
-    return address.each if isinstance(address, Addresses) else (address,)
+def _servers(address: BackendAddress) -> tuple[GrpcAddress, ...]:
+    return address.servers if isinstance(address, Addresses) else (address,)
 
 
-def _administered(examined: Examined) -> GrpcAddress | None:
+def _administered_backend(examined: ExaminedPart) -> GrpcAddress | None:
     """Returns the address of the backend to ask for its findings; None if it is another machine's."""
     settings = examined.settings
     if examined.named_backend is not None:
-        return _each(examined.named_backend)[0]
+        return _servers(examined.named_backend)[0]
     if examined.part in {ServingPart.SERVE, ServingPart.BACKEND}:
         address = settings.backend.grpc
         if isinstance(address, Address):
@@ -149,4 +149,4 @@ def _administered(examined: Examined) -> GrpcAddress | None:
             return None if address.port == _ANY_PORT else address
         return address
     caller = {ServingPart.EDGE: settings.edge.backend, ServingPart.CONSOLE: settings.console.backend}.get(examined.part)
-    return None if caller is None else _each(caller)[0]
+    return None if caller is None else _servers(caller)[0]

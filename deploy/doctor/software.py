@@ -13,10 +13,10 @@ from packaging.requirements import Requirement
 
 from backend.common.optional_parts import CLUSTER, GRAPHS, LLM, OTEL, PARQUET, PII_MODEL, REDACTION, OptionalPart
 from backend.storage.factory import known_revisions, newest_revision
-from deploy.doctor.examination import Examined, Finding, ServingPart, failed, ok, warning
+from deploy.doctor.examination import ExaminedPart, Finding, ServingPart, failed, ok, warning
 from redaction.policy import LOCAL
 
-Judge = Callable[[str, str, str], Finding]
+FindingFactory = Callable[[str, str, str], Finding]
 """Makes a finding about a missing part; its arguments are the finding's name, message and remedy."""
 
 _PACKAGE: Final = "workflow-api"
@@ -24,7 +24,7 @@ PINS: Final = Path(__file__).parents[2] / "requirements" / "image.txt"
 """Pins of all optional parts, if the service runs from a checkout."""
 
 
-def check_software(examined: Examined) -> Iterator[Finding]:
+def check_software(examined: ExaminedPart) -> Iterator[Finding]:
     """Checks the release, the packages that it requires, and the optional parts that the settings need."""
     release, grpc = metadata.version(_PACKAGE), metadata.version("grpcio")
     wrong = list(_wrong_packages())
@@ -44,10 +44,10 @@ def check_software(examined: Examined) -> Iterator[Finding]:
         yield optional_part(OTEL, "spans that go to traces.endpoint")
 
 
-def optional_part(part: OptionalPart, what: str, judge: Judge = failed) -> Finding:
+def optional_part(part: OptionalPart, what: str, make_finding: FindingFactory = failed) -> Finding:
     """Checks an optional part; `what` names its user."""
     if not part.installed:
-        return judge(
+        return make_finding(
             "optional parts",
             f"The optional part `{part.name}` is not installed, which {what} need.",
             _installs(part),
@@ -126,7 +126,7 @@ class _Need(NamedTuple):
     query: str
     needs: Callable[[Definition], bool]
     what: str
-    judge: Judge = failed
+    make_finding: FindingFactory = failed
 
 
 def _searches(workflow: Definition) -> bool:
@@ -163,4 +163,4 @@ def needed_parts(rows: Rows) -> Iterator[Finding]:
                 if need.query == query and need not in first and need.needs(definition):
                     first[need] = str(name)
     for need, name in first.items():
-        yield optional_part(need.part, f"{need.what}, such as '{name}',", need.judge)
+        yield optional_part(need.part, f"{need.what}, such as '{name}',", need.make_finding)

@@ -10,7 +10,7 @@ from typing import Final
 from backend.storage.dialects.sqlite import database_file
 from backend.storage.dialects.sqlite.database_file import damage, open_to_read, schema_revision
 from backend.storage.factory import DATABASE_FILE
-from deploy.doctor.examination import FAR_SECONDS, Examined, Finding, Outcome, failed, not_applicable, ok, warning
+from deploy.doctor.examination import FAR_SECONDS, ExaminedPart, Finding, Outcome, failed, not_applicable, ok, warning
 from deploy.doctor.software import needed_parts, schema_check
 
 _CHECK_SECONDS: Final = 60.0
@@ -20,7 +20,7 @@ _STEPS_BETWEEN_LOOKS: Final = 100_000
 _RESTORE: Final = "Restore a backup: `workflow-api restore FILE --data DIR --force`."
 
 
-def check_sqlite(examined: Examined) -> Iterator[Finding]:
+def check_sqlite(examined: ExaminedPart) -> Iterator[Finding]:
     """Checks the database's file, without a change of it."""
     file = examined.data / DATABASE_FILE
     if not file.exists():

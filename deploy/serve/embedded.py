@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ServingDeployment:
     """Addresses and data folder of a deployment that serves."""
 
     base_address: str
@@ -39,7 +39,7 @@ class Ready:
 def serve_embedded(
     settings: Settings,
     data: Path,
-    on_ready: Callable[[Ready], None],
+    on_ready: Callable[[ServingDeployment], None],
     open_sandbox: Callable[[], Sandbox] | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT; `on_ready` is called in a thread once every part answers.
@@ -54,7 +54,7 @@ def serve_embedded(
             running_edge(settings, InProcessChannel(backend.handlers), metrics) as base_address,
             _optional_console(settings, backend, metrics) as console,
         ):
-            await asyncio.to_thread(on_ready, Ready(base_address, grpc, data, metrics.url, console))
+            await asyncio.to_thread(on_ready, ServingDeployment(base_address, grpc, data, metrics.url, console))
             # Imports the code that executes runs, so that the first run need not; earlier it would have delayed
             # readiness. Where it fails, as for want of file descriptors, the first run imports it after all.
             with suppress(ImportError, OSError):

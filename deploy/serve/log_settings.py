@@ -47,15 +47,15 @@ class LogFollower:
         fails = False
         while not ended.wait(_CHECK_SECONDS):
             try:
-                self.look()
-            except Exception:  # noqa: BLE001 - whatever it is, a later look may succeed
+                self.apply_changes()
+            except Exception:  # noqa: BLE001 - whatever it is, a later try may succeed
                 if not fails:
                     _LOG.exception("The settings file cannot be read, and the log stays as it is until it can be")
                 fails = True
             else:
                 fails = False
 
-    def look(self) -> None:
+    def apply_changes(self) -> None:
         """Applies levels and format of the file if it has changed and is valid."""
         state = self._file_state()
         if state is None or state == self._state:

@@ -101,9 +101,9 @@ async def serving_channel(
         options = (*PROBE_OPTIONS, (_NAME_OPTION, name)) if name and files is not None else PROBE_OPTIONS
         return open_channel(where, options, None if files is None else files.current())
 
-    each = address.each if isinstance(address, Addresses) else (address,)
+    servers = address.servers if isinstance(address, Addresses) else (address,)
     watch = BackendWatch(
-        [(one.host, one.port) if isinstance(one, Address) else str(one) for one in each],
+        [(one.host, one.port) if isinstance(one, Address) else str(one) for one in servers],
         probe,
         lambda: None if files is None else files.current().expires_at,
     )

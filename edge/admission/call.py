@@ -80,7 +80,7 @@ class Call:
         keyring, key = self.deps.keyring, self.key
         return (
             keyring.has(key)
-            and keyring.closed_because() is None
+            and keyring.closed_reason() is None
             and now_ms < key.expires_ms
             and not self.now_ms < key.previous_until_ms <= now_ms
             and key.outside_hours(now_ms) is None
@@ -95,7 +95,7 @@ def address_reader(setting: str) -> AddressReader:
     """
     name = client_address_header(setting)
     if name is not None:
-        return lambda request: _only(request.header_values(name))
+        return lambda request: _single(request.header_values(name))
     return _peer if setting == "peer" else _load_balancer
 
 
@@ -110,5 +110,5 @@ def _load_balancer(request: HttpRequest) -> str:
     return forwarded[-1].rpartition(",")[2].strip() if forwarded else ""
 
 
-def _only(values: Sequence[str]) -> str:
+def _single(values: Sequence[str]) -> str:
     return values[0].strip() if len(values) == 1 else ""

@@ -52,7 +52,7 @@ def parse_body(call: Call) -> Awaitable[None] | None:
 
 def check_keys_served(call: Call) -> None:
     """Refuses every key while the deployment serves none."""
-    reason = call.deps.keyring.closed_because()
+    reason = call.deps.keyring.closed_reason()
     if reason is not None:
         raise Refusal("deployment_updating", details={"reason": reason})
 

@@ -154,8 +154,8 @@ class Keyring:
         }
         self._keys = {key.key_id: key for key in self._prepared.values()}
 
-    def closed_because(self) -> str | None:
-        """Returns why no key is served, as `details.reason` of a 503 words it; None when keys are served."""
+    def closed_reason(self) -> str | None:
+        """Returns the `details.reason` of the 503 while no key is served; None when keys are served."""
         if self.now() - self._copied_at > self._limit:
             return "keys_table_unreachable"
         if not self.governed:
@@ -165,13 +165,13 @@ class Keyring:
         return None
 
     def has(self, key: Key) -> bool:
-        """Returns whether the copy still has this key, with nothing of it changed."""
+        """Returns whether the copy still has this key, unchanged."""
         return self._keys.get(key.key_id) is key
 
     def refused(self, authorization: Sequence[str], now_ms: int) -> tuple[str, str]:
         """Returns the id of the key that refused credentials name, and why they were refused; empty for an unknown key.
 
-        For the log alone, once the answer is sent: nothing of it may show in an answer, or in how long that takes.
+        For the log alone, after the answer: neither an answer nor its duration may depend on the reason.
         """
         bearer = _BEARER.fullmatch(authorization[0]) if len(authorization) == 1 else None
         key = None if bearer is None else self._keys.get(bearer[1])

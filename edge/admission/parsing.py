@@ -41,7 +41,7 @@ class ParsingQueue:
             Refusal: `runtime_unreachable`, too many bodies wait; or the refusal of `parse_json_body`.
         """
         if self._busy:
-            await self._turn(owner)
+            await self._wait_turn(owner)
         self._busy = True
         began = monotonic()
         loop = asyncio.get_running_loop()
@@ -54,7 +54,7 @@ class ParsingQueue:
         """Stops parsing; a body under way ends by itself."""
         self._thread.shutdown(wait=False)
 
-    async def _turn(self, owner: str) -> None:
+    async def _wait_turn(self, owner: str) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(owner, deque()).append(turn)
         if sum(map(len, self._waiting.values())) > self._most_waiting:

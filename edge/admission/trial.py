@@ -29,8 +29,8 @@ async def try_call(call: TrialCall, key: MirroredKey, mirror: KeyMirror, routes:
 
     Args:
         call: The call, as the only one of its minute and with an empty object as its body.
-        key: The key; hashes are not looked at.
-        mirror: The flags of the deployment; keys are not looked at.
+        key: The key; its hashes are ignored.
+        mirror: The flags of the deployment; its keys are ignored.
         routes: The routes of the API.
     """
     trusted = MirroredKey(secret_sha256=_HASH, external_id_sha256=_HASH)

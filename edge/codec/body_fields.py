@@ -18,7 +18,8 @@ from workflow_api.v1.options_pb2 import FieldRules
 
 BodyReader = Callable[[Any, Findings], Any]
 
-_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*+\\u0000")  # in JSON text, where a backslash itself is written as two
+# The escape of U+0000 in JSON text, where a backslash itself is escaped.
+_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*+\\u0000")
 
 
 def body_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:

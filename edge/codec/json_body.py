@@ -24,7 +24,7 @@ _TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH:,}"
 
 def read_exact(text: str) -> Any:
     """Returns the value of valid JSON; integers are exact at any size."""
-    with _room_for_nesting():
+    with _recursion_limit_raised():
         return json.loads(text)
 
 
@@ -33,12 +33,12 @@ def write_json(value: Any) -> str:
     try:
         return orjson.dumps(value).decode()
     except TypeError:
-        with _room_for_nesting():
+        with _recursion_limit_raised():
             return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 @contextmanager
-def _room_for_nesting() -> Iterator[None]:
+def _recursion_limit_raised() -> Iterator[None]:
     # The standard library's C code counts nesting against the limit of Python's own call stack.
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(limit + 2 * MAX_DEPTH)
@@ -63,7 +63,7 @@ def parse_json_body(body: bytes) -> Any:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
-        value = _read_with_room(body)
+        value = _read_padded(body)
     try:
         written = orjson.dumps(value)
     except TypeError:
@@ -77,7 +77,7 @@ def parse_json_body(body: bytes) -> Any:
     return read_exact(body.decode()) if _LONG_NUMBER.search(body) else value
 
 
-def _read_with_room(body: bytes) -> Any:
+def _read_padded(body: bytes) -> Any:
     # orjson reserves memory by the length, too little for a run of brackets: blanks make the text longer.
     try:
         return orjson.loads(body + b" " * len(body))

@@ -84,7 +84,7 @@ class RequestCodec:
         """Returns the RPC's request.
 
         `path_params` are raw path segments and `query` the raw query, as `RouteTable.match` and the request line give
-        them. `body` is what `parse_json_body` returned, and is not looked at on a route without one.
+        them. `body` is what `parse_json_body` returned, and is ignored on a route without a body.
 
         Raises:
             Refusal: all problems of the request, in one answer (contract 5.12, 5.14).

@@ -149,7 +149,7 @@ def _text_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str | N
         elif "\0" in text:
             findings.add(code, name, NO_NUL)
         elif not text:
-            # The wire cannot tell an empty string from an absent one, so an empty filter is judged here.
+            # The wire cannot tell an empty string from an absent one, so an empty filter is checked here.
             if name not in EMPTY_IS_ABSENT:
                 findings.add(code, name, "must not be empty")
         elif not bounds.accepts(text):

@@ -49,7 +49,7 @@ class Part(Enum):
 
     HEAD = auto()
     PARSED = auto()
-    """A head is with the parser, and its request has not begun."""
+    """The parser has a head whose request has not begun."""
     BODY = auto()
     CHUNKS = auto()
     DISCARDED = auto()

@@ -245,7 +245,7 @@ def _attachment(header: DownloadHeader) -> Iterator[tuple[str, str]]:
         yield "Content-Range", f"bytes {header.offset}-{last}/{header.size_bytes}"
 
 
-class _Answered(web.StreamResponse):
+class _AiohttpResponse(web.StreamResponse):
     """Response by which aiohttp learns that a request is answered, and whether the connection is kept."""
 
     def __init__(self, *, kept: bool) -> None:
@@ -265,11 +265,11 @@ class _Answered(web.StreamResponse):
         """Writes nothing."""
 
 
-KEPT: Final = _Answered(kept=True)
-CLOSED: Final = _Answered(kept=False)
+KEPT: Final = _AiohttpResponse(kept=True)
+CLOSED: Final = _AiohttpResponse(kept=False)
 
 
-class MalformedAnswer(_Answered):
+class MalformedAnswer(_AiohttpResponse):
     """Response to a head that the parser refused; `serve` answers it."""
 
     def __init__(self, serve: Callable[[], Awaitable[object]]) -> None:

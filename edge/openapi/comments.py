@@ -28,12 +28,12 @@ def comments() -> Mapping[str, str]:
     return {
         name: text
         for file in FileDescriptorSet.FromString(data).file
-        for name, text in _of_file(file)
+        for name, text in _file_comments(file)
         if file.package == "workflow_api.v1"
     }
 
 
-def _of_file(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
+def _file_comments(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
     said = {tuple(place.path): place.leading_comments for place in file.source_code_info.location}
     for path, name in _names(file):
         text = _REFERENCE.sub("", said.get(path, "")).strip()
@@ -42,9 +42,9 @@ def _of_file(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
 
 def _names(file: FileDescriptorProto) -> Iterator[tuple[_Path, str]]:
     for index, message in enumerate(file.message_type):
-        yield from _of_message(message, (_FILE_MESSAGES, index), f"{file.package}.{message.name}")
+        yield from _message_comments(message, (_FILE_MESSAGES, index), f"{file.package}.{message.name}")
     for index, enum in enumerate(file.enum_type):
-        yield from _of_enum(enum, (_FILE_ENUMS, index), f"{file.package}.{enum.name}")
+        yield from _enum_comments(enum, (_FILE_ENUMS, index), f"{file.package}.{enum.name}")
     for index, service in enumerate(file.service):
         name = f"{file.package}.{service.name}"
         yield (_FILE_SERVICES, index), name
@@ -52,17 +52,17 @@ def _names(file: FileDescriptorProto) -> Iterator[tuple[_Path, str]]:
             yield (_FILE_SERVICES, index, _SERVICE_METHODS, number), f"{name}.{method.name}"
 
 
-def _of_message(message: DescriptorProto, path: _Path, name: str) -> Iterator[tuple[_Path, str]]:
+def _message_comments(message: DescriptorProto, path: _Path, name: str) -> Iterator[tuple[_Path, str]]:
     yield path, name
     for index, field in enumerate(message.field):
         yield (*path, _MESSAGE_FIELDS, index), f"{name}.{field.name}"
     for index, nested in enumerate(message.nested_type):
-        yield from _of_message(nested, (*path, _NESTED_MESSAGES, index), f"{name}.{nested.name}")
+        yield from _message_comments(nested, (*path, _NESTED_MESSAGES, index), f"{name}.{nested.name}")
     for index, enum in enumerate(message.enum_type):
-        yield from _of_enum(enum, (*path, _NESTED_ENUMS, index), f"{name}.{enum.name}")
+        yield from _enum_comments(enum, (*path, _NESTED_ENUMS, index), f"{name}.{enum.name}")
 
 
-def _of_enum(enum: EnumDescriptorProto, path: _Path, name: str) -> Iterator[tuple[_Path, str]]:
+def _enum_comments(enum: EnumDescriptorProto, path: _Path, name: str) -> Iterator[tuple[_Path, str]]:
     yield path, name
     for index, value in enumerate(enum.value):
         yield (*path, _ENUM_VALUES, index), f"{name}.{value.name}"

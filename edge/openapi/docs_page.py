@@ -50,7 +50,7 @@ def _contents(document: Json) -> Iterator[str]:
         yield f"<p>{escape(tag['name'])}</p><ul>{''.join(operations)}</ul>"
     hooks = (
         f'<li><a href="#{_OPERATION}{hook["operationId"]}">{_breakable(name)}</a></li>'
-        for name, hook in _hooks(document)
+        for name, hook in _webhooks(document)
     )
     yield f"<p>Webhooks</p><ul>{''.join(hooks)}</ul>"
     records = (f'<li><a href="#{_SCHEMA}{name}">{escape(name)}</a></li>' for name in document["components"]["schemas"])
@@ -69,7 +69,7 @@ def _main(document: Json) -> Iterator[str]:
         for verb, path, operation in _operations(document, tag["name"]):
             yield from _operation(document, base, verb, path, operation)
     yield "<h2>Webhooks</h2>"
-    for name, hook in _hooks(document):
+    for name, hook in _webhooks(document):
         yield from _webhook(name, hook)
     yield "<h2>Records</h2>"
     for name, schema in document["components"]["schemas"].items():
@@ -88,7 +88,7 @@ def _operations(document: Json, tag: str) -> Iterator[tuple[str, str, Json]]:
                 yield verb, path, operation
 
 
-def _hooks(document: Json) -> Iterator[tuple[str, Json]]:
+def _webhooks(document: Json) -> Iterator[tuple[str, Json]]:
     return ((name, item["post"]) for name, item in document["webhooks"].items())
 
 

@@ -126,7 +126,7 @@ class EventStream(Answer):
                 await write(_message(page.segment_id, event))
                 if poll is not None and poll.over:
                     return
-            if self._go_on(page):
+            if self._advance(page):
                 continue
             if page.run_status in FINISHED:
                 status = orjson.dumps({"run_id": page.run_id, "status": _STATUSES.get(page.run_status)})
@@ -135,7 +135,7 @@ class EventStream(Answer):
             if poll is None or not await self._wait(poll, write):
                 return
 
-    def _go_on(self, page: ListRunEventsResponse) -> bool:
+    def _advance(self, page: ListRunEventsResponse) -> bool:
         """Moves the position past a page; returns whether more can be read now."""
         at = self._at
         if page.segment_id:

@@ -134,7 +134,7 @@ async def keep_current(channel: Channel, runs: LatestRuns, long_polls: LongPolls
     comparing = RepeatedCall(_LOG, "Runs were not compared", "Runs are compared again", logging.INFO)
     while True:
         await asyncio.sleep(PAUSE_SECONDS)
-        due = runs.due(long_polls.any_of)
+        due = runs.due(long_polls.any_waits_for)
         if not (current() and monotonic() >= not_before):
             continue
         try:

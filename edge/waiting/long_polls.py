@@ -145,8 +145,8 @@ class LongPolls:
             if not held[name]:
                 del held[name]
 
-    def any_of(self, run_id: str) -> bool:
-        """Returns whether a call waits for the run."""
+    def any_waits_for(self, run_id: str) -> bool:
+        """Returns whether a held call waits for the run."""
         return run_id in self._of_run
 
     def changed(self, run_ids: Iterable[str]) -> None:
@@ -180,12 +180,12 @@ class LongPolls:
             try:
                 now_ms = self._clock()
                 for of_key in tuple(self._of_key.values()):
-                    _end_refused(tuple(of_key), now_ms)
+                    _refuse_polls(tuple(of_key), now_ms)
             except Exception:  # noqa: BLE001 - one failure does not end the checks
                 _LOG.exception("The keys of held calls could not be checked")
 
 
-def _end_refused(of_key: Collection[LongPoll], now_ms: int) -> None:
+def _refuse_polls(of_key: Collection[LongPoll], now_ms: int) -> None:
     """Refuses the long polls of one key that lost access; an unchanged key is checked once for all of them."""
     unchanged: Key | None = None
     for poll in of_key:

@@ -81,7 +81,7 @@ def _swept(text: str, keys: Keys, sweep: "Sweep") -> str:
     for found in _TOKEN.finditer(text):
         string, close, colon = found.groups()
         token = found.group()
-        if not (close or token in {"{", "}"} or (string is None and _stands_as_value(text, found.start()))):
+        if not (close or token in {"{", "}"} or (string is None and _is_value(text, found.start()))):
             # Text, like a string that is not closed on its line.
             continue
         read(found.start())
@@ -104,7 +104,7 @@ def _swept(text: str, keys: Keys, sweep: "Sweep") -> str:
     return "".join(pieces)
 
 
-def _stands_as_value(text: str, place: int) -> bool:
+def _is_value(text: str, place: int) -> bool:
     return _BEFORE_NUMBER.search(text[max(place - _LONGEST_BEFORE, 0) : place]) is not None
 
 

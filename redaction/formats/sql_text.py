@@ -18,7 +18,7 @@ _STATEMENT: Final = re.compile(
     re.IGNORECASE,
 )
 _COMMENT: Final = r"--[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?"
-_BESIDE: Final = re.compile(rf"({_STRING})|(?<![\w$.])(-?[0-9]{{5,}}+)(?![\w.])|{_COMMENT}")
+_UNLABELLED: Final = re.compile(rf"({_STRING})|(?<![\w$.])(-?[0-9]{{5,}}+)(?![\w.])|{_COMMENT}")
 _TOKEN: Final = re.compile(rf"({_STRING})|(-?[0-9][0-9.eE+-]*)|([(),;])|({_COMMENT})|[\w$]+|\s+|.", re.DOTALL)
 _DECLARED: Final = re.compile(rf"(?:^|,|\()[ \t]*+({_QUOTED}|[A-Za-z_][\w$]*+)\s++[A-Za-z]", re.MULTILINE)
 _LONGEST_DECLARATION: Final = 50_000
@@ -49,10 +49,10 @@ class SqlValues:
             elif self._state == _IN_COPY:
                 place = yield from self._rows(text, place)
             elif (found := _STATEMENT.search(text, place)) is not None:
-                yield from _beside(text, place, found.start())
+                yield from _unlabelled(text, place, found.start())
                 place = self._begin(text, found)
             else:
-                yield from _beside(text, place, len(text))
+                yield from _unlabelled(text, place, len(text))
                 return
 
     def _begin(self, text: str, found: re.Match[str]) -> int:
@@ -112,9 +112,9 @@ class SqlValues:
         return place
 
 
-def _beside(text: str, low: int, high: int) -> Iterator[Labelled]:
+def _unlabelled(text: str, low: int, high: int) -> Iterator[Labelled]:
     """Yields the strings and comments from one place of a text to another."""
-    for found in _BESIDE.finditer(text, low, high):
+    for found in _UNLABELLED.finditer(text, low, high):
         if found[2] is not None:
             yield Labelled(found.start(), found.end(), found[2], "", _as_string)
         elif (string := found[1]) is None:

@@ -8,10 +8,10 @@ from typing import Final
 from redaction.entity_types import ENTITY_TYPES
 from redaction.local_model.number_support import is_supported, names_numbers
 from redaction.local_model.things import without_things
-from redaction.local_model.weighed_words import PARTICLES, Word, line_around, shaped, weighed
+from redaction.local_model.weighed_words import PARTICLES, Word, adjusted_by_column, adjusted_by_spelling, line_around
 from redaction.model import Column, Mention, ModelExhaustedError, ModelNotInstalledError
 
-# Least likelihood of a word beside a word that makes a value, and of a word that makes one alone.
+# Least likelihood of a word next to a word of a value, and of a single word that is a value.
 _BESIDE: Final = 0.08
 _ALONE: Final = 0.1
 # Least likelihood of a word in small letters at the beginning or end of a value.
@@ -60,7 +60,9 @@ class LocalRecognizer:
         except ImportError:
             raise ModelNotInstalledError from None
         breaks = sorted({place for column in columns for place in (column.start, column.end)})
-        found = shaped(text, weighed(text, token_classifier().words(text, breaks), columns), columns)
+        found = adjusted_by_spelling(
+            text, adjusted_by_column(text, token_classifier().words(text, breaks), columns), columns
+        )
         words = [word for word in without_things(text, found) if _counts(text, word)]
         self._seconds_left -= time.process_time() - began
         return list(_mentions(text, words, categories))

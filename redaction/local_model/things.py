@@ -51,7 +51,7 @@ def without_things(text: str, words: Sequence[Word]) -> list[Word]:
     """Returns the words of a text, with likelihood 0 of a person or place for names of things."""
     things = _things(text, words)
     spans = [*_fields(text), *_cells(text)]
-    spans = sorted([*spans, *_again(text, [*spans, *_phrases(text, words, things)])])
+    spans = sorted([*spans, *_repetitions(text, [*spans, *_phrases(text, words, things)])])
     starts = [start for start, _ in spans]
     return [
         word._replace(likelihood=0.0)
@@ -96,7 +96,7 @@ def _phrases(text: str, words: Sequence[Word], things: Collection[int]) -> Itera
                 yield low.start, high.end
 
 
-def _again(text: str, spans: Iterable[Span]) -> Iterator[Span]:
+def _repetitions(text: str, spans: Iterable[Span]) -> Iterator[Span]:
     """Yields the spans where names of things with two or more words occur again."""
     phrases = {text[start:end] for start, end in spans if _PHRASE.fullmatch(text, start, end) is not None}
     if not phrases:

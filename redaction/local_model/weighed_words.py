@@ -105,7 +105,7 @@ def line_around(text: str, word: Word) -> str:
     return text[start:] if end < 0 else text[start:end]
 
 
-def weighed(text: str, words: Sequence[Word], columns: Sequence[Column]) -> list[Word]:
+def adjusted_by_column(text: str, words: Sequence[Word], columns: Sequence[Column]) -> list[Word]:
     """Returns the words of a text, with likelihoods in columns moved towards the column's average.
 
     A cell in a column of names is likely a name, even if unknown to the model, and a word in a column of states or
@@ -115,11 +115,11 @@ def weighed(text: str, words: Sequence[Word], columns: Sequence[Column]) -> list
     weighed_words = list(words)
     for column in columns:
         low, high = bisect.bisect_left(starts, column.start), bisect.bisect_left(starts, column.end)
-        weighed_words[low:high] = _weighed(text, words[low:high], column)
+        weighed_words[low:high] = _adjusted_in_column(text, words[low:high], column)
     return weighed_words
 
 
-def _weighed(text: str, words: Sequence[Word], column: Column) -> Sequence[Word]:
+def _adjusted_in_column(text: str, words: Sequence[Word], column: Column) -> Sequence[Word]:
     cells: dict[int, list[Word]] = {}
     for word in words:
         start = text.rfind("\n", column.start, word.start) + 1 or column.start
@@ -156,7 +156,7 @@ def _logit(share: float) -> float:
     return math.log(share / (1 - share))
 
 
-def shaped(text: str, words: Sequence[Word], columns: Sequence[Column]) -> list[Word]:
+def adjusted_by_spelling(text: str, words: Sequence[Word], columns: Sequence[Column]) -> list[Word]:
     """Returns the words with likelihoods adjusted by spelling; words in columns stay unchanged."""
     bounds = [place for column in columns for place in (column.start, column.end)]
     shaped_words = []

@@ -28,7 +28,7 @@ from redaction.search.plain_text import normalised
 from redaction.search.secret_blocks import split_by_pieces
 from redaction.search.spans import joined, typed_by_rules
 from redaction.search.whole_cells import LONGEST as LONGEST_WHOLE
-from redaction.search.whole_cells import LONGEST_QUIET, Found, WholeCells, is_quiet
+from redaction.search.whole_cells import LONGEST_SHORT_NUMBER, Found, WholeCells, is_short_number
 
 # Characters of the longest cell that is a value by its label alone.
 _LONGEST_LABELLED: Final = 500
@@ -198,7 +198,9 @@ def _worth_reading(label: CellLabel, words: frozenset[str], cells: Sequence[str]
     if (technical := label.technical) is not None:
         column = column.only([technical.fullmatch(inner) is None for inner in column.inner])
     if not words and not label.names_values:
-        column = column.only([len(inner) > LONGEST_QUIET or is_quiet(inner) is None for inner in column.inner])
+        column = column.only(
+            [len(inner) > LONGEST_SHORT_NUMBER or is_short_number(inner) is None for inner in column.inner]
+        )
     return column
 
 

@@ -17,10 +17,10 @@ from redaction.search.matching import compiled
 
 LONGEST: Final = 64
 """Characters of the longest cell that is examined here; a longer cell is searched as text."""
-is_quiet: Final = re.compile(r"[0-9]{0,6}|-?[0-9]{1,3}\.[0-9]{1,2}", re.ASCII).fullmatch
+is_short_number: Final = re.compile(r"[0-9]{0,6}|-?[0-9]{1,3}\.[0-9]{1,2}", re.ASCII).fullmatch
 """Matches a cell with a short number, in which no rule finds a value unless its label has context words."""
-LONGEST_QUIET: Final = 7
-"""Characters of the longest cell that `is_quiet` matches."""
+LONGEST_SHORT_NUMBER: Final = 7
+"""Characters of the longest cell that `is_short_number` matches."""
 _LOCAL: Final = "[0-9A-Za-z_.%+'&~\x80-\xff-]{1,64}"
 # RE2 has no lookaround, and refuses repeats of more than 1,000.
 _AROUND: Final = re.compile(r"\(\?(?:[=!>]|<[=!])")

@@ -1,4 +1,4 @@
-"""Rights of a confined process, and how it drops the others."""
+"""Rights of a confined process: options that describe them, and the function that drops all other rights."""
 
 import importlib.util
 import os

@@ -94,16 +94,16 @@ def receive(channel: socket.socket) -> tuple[Any, list[int]]:
     """
     length, descriptors, _, _ = socket.recv_fds(channel, LENGTH_BYTES, MAX_DESCRIPTORS)
     while len(length) < LENGTH_BYTES:
-        length += _some(channel, LENGTH_BYTES - len(length))
+        length += _receive_some(channel, LENGTH_BYTES - len(length))
     left = int.from_bytes(length, "big")
     text = bytearray()
     while left:
-        text += (block := _some(channel, min(left, _BLOCK_BYTES)))
+        text += (block := _receive_some(channel, min(left, _BLOCK_BYTES)))
         left -= len(block)
     return json_text.parse(text.decode(errors="surrogatepass")), descriptors
 
 
-def _some(channel: socket.socket, most: int) -> bytes:
+def _receive_some(channel: socket.socket, most: int) -> bytes:
     block = channel.recv(most)
     if not block:
         raise EOFError

@@ -191,8 +191,8 @@ NO_ATTRIBUTES: Final = (
     SyscallRule("file_setattr", errno.ENOTSUP),
 )
 
-# Nor these, and a user shared with other processes owns more than this process's files. Programs that copy files expect
-# success.
+# Landlock does not restrict these either, and a user shared with other processes owns more than this process's files.
+# Programs that copy files expect success.
 SHARED_USER: Final = (
     SyscallRule("chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat", 0),
     SyscallRule("utime utimes", 0, (ArgumentCheck(1, (0,)),), errno.EPERM),

@@ -18,9 +18,9 @@ from backend.isolation.sandbox.layer import (
     Readable,
     SandboxUnavailableError,
     TemplateLaunch,
-    Users,
-    can_become_others,
-    open_to_readers,
+    UserIds,
+    can_change_users,
+    make_readable_for_all,
     require,
     try_out,
 )
@@ -86,8 +86,8 @@ class Bubblewrap(Layer):
         # The kernel then kills steps first when the machine runs out of memory.
         choom = shutil.which("choom")
         self._wrapper = [choom, "-n", "1000", "--"] if choom else []
-        self.users = Users()
-        own = (OWN_USER,) if own_user and can_become_others(SYS_ADMIN) else ()
+        self.users = UserIds()
+        own = (OWN_USER,) if own_user and can_change_users(SYS_ADMIN) else ()
         self._ways = (*own, USER_NAMESPACE, NESTABLE_USER_NAMESPACE)
         self._user = self._ways[0]
 
@@ -100,7 +100,7 @@ class Bubblewrap(Layer):
         """Makes the folders, which are mounted, readable for all users if steps have users of their own."""
         if self.own_user:
             for folder in (*([readable.inputs] if readable.inputs else ()), *readable.files.values()):
-                open_to_readers(folder)
+                make_readable_for_all(folder)
         return readable
 
     def place_of(self, packages: StepPackages) -> str:  # noqa: ARG002 - one path for all packages

@@ -26,7 +26,7 @@ from backend.isolation.confined.restrictions import (
 )
 
 
-def _become(command: list[str], options: dict[str, Any], guard: int) -> NoReturn:
+def _execute(command: list[str], options: dict[str, Any], guard: int) -> NoReturn:
     """Drops the rights of this process, and executes the command in it."""
     os.setsid()
     for number in (signal.SIGTERM, signal.SIGCHLD):
@@ -121,7 +121,7 @@ def main(options: dict[str, Any], command: list[str]) -> NoReturn:
     child = os.fork()
     if child == 0:
         try:
-            _become(command, options, guard)
+            _execute(command, options, guard)
         except BaseException as error:  # noqa: BLE001 - the code of the guard must not run in this process
             os.write(2, f"the step could not be confined: {error}\n".encode())
             os._exit(126)

@@ -25,7 +25,7 @@ _SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 class NotIsolatedError(OSError):
-    """The kernel's record of a step's process differs from the one that every step must have."""
+    """The kernel's record of a step's process shows less isolation than every step must have."""
 
 
 class TemplateProcess(NamedTuple):

@@ -18,8 +18,8 @@ from backend.isolation.sandbox.layer import (
     Layer,
     Readable,
     SandboxUnavailableError,
-    Users,
-    can_become_others,
+    UserIds,
+    can_change_users,
     scratch_layout,
     try_out,
 )
@@ -47,8 +47,8 @@ class Landlock(Layer):
         if self._abi < OLDEST_ABI:
             has = f"has Landlock {self._abi}" if self._abi else "has no Landlock switched on"
             raise SandboxUnavailableError(f"this kernel {has}, and version {OLDEST_ABI} is needed (Linux 6.2)")
-        able = can_become_others(DAC_READ_SEARCH)
-        self.users = Users() if able and own_user is not False else None
+        able = can_change_users(DAC_READ_SEARCH)
+        self.users = UserIds() if able and own_user is not False else None
         self._python = str(interpreter.executable())
         self._host = _host_paths()
         self._program = compiled(confine, restrictions)
@@ -114,7 +114,7 @@ def _host_paths() -> dict[str, list[str]]:
     """Returns the paths of the host that every step may use, by rights (`restrictions.RIGHTS`)."""
     hidden = set(interpreter.hidden_folders())
     listed: set[Path] = set()
-    run = {path for folder in interpreter.readable_folders() for path in _around(folder, hidden, listed)}
+    run = {path for folder in interpreter.readable_folders() for path in _unhidden_parts(folder, hidden, listed)}
     run |= {path for path in map(Path, (*HOST_ALIASES, *HOST_FILES)) if path.exists() and not path.is_symlink()}
     run.add(interpreter.executable())
     return {
@@ -124,7 +124,7 @@ def _host_paths() -> dict[str, list[str]]:
     }
 
 
-def _around(folder: Path, hidden: set[Path], listed: set[Path]) -> Iterator[Path]:
+def _unhidden_parts(folder: Path, hidden: set[Path], listed: set[Path]) -> Iterator[Path]:
     """Yields the parts of a folder that hold no hidden folder, for Landlock cannot exclude paths below an allowed one.
 
     Adds the folders above them to `listed`, because the interpreter finds no module in a folder that it cannot list.
@@ -137,4 +137,4 @@ def _around(folder: Path, hidden: set[Path], listed: set[Path]) -> Iterator[Path
     listed.add(folder)
     for part in folder.iterdir():
         if not part.is_symlink():
-            yield from _around(part, hidden, listed)
+            yield from _unhidden_parts(part, hidden, listed)

@@ -23,7 +23,7 @@ _FIRST: Final = 2**30
 """The first user id for steps; distributions and directory services assign far lower ones."""
 
 
-class Users:
+class UserIds:
     """Allocator of unused user ids, one for each running step of this worker. Thread-safe.
 
     A step with such an id owns its own files only, can signal its own processes only, and has its own count for
@@ -61,7 +61,7 @@ class Users:
             self._taken.discard(user)
 
 
-def can_become_others(*capabilities: int) -> bool:
+def can_change_users(*capabilities: int) -> bool:
     """Returns whether this process is root, may change to the user ids of steps, and has the capabilities."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
     held = int(status["CapEff"], 16)
@@ -69,7 +69,7 @@ def can_become_others(*capabilities: int) -> bool:
     return os.geteuid() == 0 and _mapped(_FIRST) and all(held >> capability & 1 for capability in wanted)
 
 
-def open_to_readers(folder: Path) -> None:
+def make_readable_for_all(folder: Path) -> None:
     """Makes `folder` and its content readable for all users with access to the folders above. Raises OSError."""
     for path in _tree(folder):
         mode = path.lstat().st_mode

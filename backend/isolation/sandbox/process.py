@@ -128,7 +128,7 @@ def _ignore(_: bytes) -> None:
 Excess = Literal["memory", "processes", "workspace"]
 
 
-class Watched(ABC):
+class WatchedProcesses(ABC):
     """Processes whose resources are watched: those of a step, or of a template."""
 
     wrapped: bool
@@ -157,7 +157,7 @@ class Watched(ABC):
         """Kills all of the processes, without waiting for their end. On any thread."""
 
 
-class StepProcess(Watched):
+class StepProcess(WatchedProcesses):
     """A started sandbox whose runner waits for its request on `channel`.
 
     `end` kills and reaps all processes that the step has started, on any thread; `close` closes the worker's

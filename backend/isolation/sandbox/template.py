@@ -23,7 +23,7 @@ from backend.isolation.sandbox.inside.channel import HEADER_BYTES
 from backend.isolation.sandbox.inside.template import FAILED, FORKED, IMPOSSIBLE, READY, reason
 from backend.isolation.sandbox.layer import Layer, TemplateLaunch
 from backend.isolation.sandbox.limits import Limits
-from backend.isolation.sandbox.process import StepLog, StepProcess, Watched
+from backend.isolation.sandbox.process import StepLog, StepProcess, WatchedProcesses
 
 MOST_STEPS: Final = 1_000
 MOST_SECONDS: Final = 600.0
@@ -39,7 +39,7 @@ class NoTemplateError(Exception):
     """Steps of these limits can never be forked here; the message says why."""
 
 
-class Template(Watched):
+class Template(WatchedProcesses):
     """A template of steps that agree in `Limits.of_template`; made on the spawner's thread, with which it dies.
 
     While it imports packages it is watched as a step is. `step_ended` is called, on any thread, once one of its steps
@@ -72,7 +72,7 @@ class Template(Watched):
         self._forking: set[Future[StepProcess]] = set()
         self._steps: set[int] = set()
         self._users: set[int] = set()
-        """Users as which processes may run; given back once these are dead."""
+        """Allocated users of forked processes; each is given back once its processes are dead."""
         self._process: TemplateProcess | None = None
         self._closing = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="step-template")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from backend.isolation.sandbox.limits import PROCESSES, Limits
-from backend.isolation.sandbox.process import Excess, Watched
+from backend.isolation.sandbox.process import Excess, WatchedProcesses
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,13 +45,13 @@ class LimitWatch:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._steps: dict[Watched, Limits] = {}
+        self._steps: dict[WatchedProcesses, Limits] = {}
         self._closed = False
         self._idle = False
         self._thread = threading.Thread(target=self._run, name="step-watch", daemon=True)
         self._thread.start()
 
-    def add(self, process: Watched, limits: Limits) -> None:
+    def add(self, process: WatchedProcesses, limits: Limits) -> None:
         """Begins to check this step."""
         with self._changed:
             # A running thread looks again by itself.
@@ -59,7 +59,7 @@ class LimitWatch:
                 self._changed.notify()
             self._steps[process] = limits
 
-    def remove(self, process: Watched) -> None:
+    def remove(self, process: WatchedProcesses) -> None:
         """Stops checking this step; it is not killed by this thread after the return."""
         with self._changed:
             self._steps.pop(process, None)
@@ -73,7 +73,7 @@ class LimitWatch:
 
     def _run(self) -> None:
         interval = MIN_INTERVAL_SECONDS
-        before: frozenset[Watched] = frozenset()
+        before: frozenset[WatchedProcesses] = frozenset()
         while True:
             with self._changed:
                 self._idle = True
@@ -95,7 +95,7 @@ class LimitWatch:
                 max(MIN_INTERVAL_SECONDS, (time.monotonic() - begun) / SHARE_OF_A_CORE), MAX_INTERVAL_SECONDS
             )
 
-    def _check(self, steps: Mapping[Watched, Limits]) -> None:
+    def _check(self, steps: Mapping[WatchedProcesses, Limits]) -> None:
         children: defaultdict[int, list[ProcessInfo]] = defaultdict(list)
         by_id: dict[int, ProcessInfo] = {}
         for one in _processes():
@@ -111,21 +111,18 @@ class LimitWatch:
                     if exceeded is not None:
                         self._kill(process, exceeded)
 
-    def _kill(self, process: Watched, exceeded: Excess) -> None:
+    def _kill(self, process: WatchedProcesses, exceeded: Excess) -> None:
         with self._changed:
             if process in self._steps:
                 process.exceeded = exceeded
                 process.kill()
 
 
-def _excess(process: Watched, family: list[ProcessInfo], limits: Limits) -> Excess | None:
+def _excess(process: WatchedProcesses, family: list[ProcessInfo], limits: Limits) -> Excess | None:
     """Returns the resource that the step's processes, or the files that they wrote, exceed."""
     if sum(one.threads for one in family) > PROCESSES + LAYER_PROCESSES:
         return "processes"
-    if (
-        sum(one.resident for one in family) > limits.memory_bytes
-        and sum(map(_own_memory, family)) > limits.memory_bytes
-    ):
+    if sum(one.resident for one in family) > limits.memory_bytes and sum(map(_memory_of, family)) > limits.memory_bytes:
         return "memory"
     if process.scratch is not None:
         too_large = _is_larger(process.scratch, family, limits.workspace_bytes)
@@ -134,7 +131,7 @@ def _excess(process: Watched, family: list[ProcessInfo], limits: Limits) -> Exce
     return "workspace" if too_large else None
 
 
-def _entries(process: Watched) -> int:
+def _entries(process: WatchedProcesses) -> int:
     """Returns the number of files and folders of a tmpfs workspace, which limits their bytes but not their number."""
     if process.root is None:
         return 0
@@ -170,7 +167,7 @@ def _descendants(pid: int, children: Mapping[int, list[ProcessInfo]], excluded: 
     return found
 
 
-def _own_memory(one: ProcessInfo) -> int:
+def _memory_of(one: ProcessInfo) -> int:
     """Returns the bytes of memory that back no file; memory shared by several processes is divided among them."""
     try:
         lines = _read(f"/proc/{one.pid}/smaps_rollup").splitlines()

@@ -1,4 +1,4 @@
-"""Tests of connections: the first object under each prefix is listed, within a time that no store can exceed."""
+"""Tests of connections: list the first object under each prefix, within a bounded time."""
 
 import threading
 from collections.abc import Mapping
@@ -63,10 +63,10 @@ class PrefixTest:
         place: As `s3://bucket/prefix/`.
         http_status: 0 where the store did not answer.
         code: The store's own error code.
-        answer: The store's own words, without names of objects.
+        answer: The store's message, without names of objects.
         empty: Whether the prefix has no objects.
-        remedy: What can be done about a failure.
-        milliseconds: How long it took.
+        remedy: Remedy for a failure, as sentences.
+        milliseconds: Duration of the listing.
     """
 
     place: str

@@ -48,7 +48,7 @@ def build(
     A failed build leaves nothing: another try may never come, and its files may have filled the disk.
 
     Raises:
-        PackagesError: it failed, with uv's message, or reached a bound.
+        PackagesError: the build failed, with uv's message, or reached a bound.
         OSError: the disk is full, or the folder cannot be written.
     """
     remove(place)

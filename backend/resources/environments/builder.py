@@ -20,7 +20,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 ROUND_SECONDS: Final = 1.0
 RETRY_MS: Final = 5 * 60_000
-"""Milliseconds after which a failed build is tried again unasked."""
+"""Milliseconds after which a failed build is retried without a request."""
 _UPKEEP_MS: Final = 3_600_000
 _BUILDS_AT_ONCE: Final = 4
 """Most builds that steps wait for at once, beside the build of the builder's own thread."""
@@ -73,7 +73,7 @@ class PackageBuilder:
     def begin(self, digest: str) -> "Future[BuiltPackages]":
         """Begins to build the packages of a lock, unless a build is under way; the future may raise PackagesError.
 
-        The build goes on when nobody waits for it any more: cancelling the future has no effect.
+        The build continues when nobody waits for it: cancelling the future has no effect.
         """
         with self._beginning:
             begun = self._begun.get(digest)

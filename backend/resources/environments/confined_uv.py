@@ -1,4 +1,4 @@
-"""Entry point of the process that runs uv: drops the rights that uv does not need, then becomes uv.
+"""Entry point of the process that runs uv: drops the rights that uv does not need, then executes uv.
 
 Run as `python -I -X utf8 -m backend.resources.environments.confined_uv OPTIONS COMMAND...`, with options as JSON.
 """

@@ -19,7 +19,7 @@ from backend.settings import PackageSettings
 
 _RESOLVES_AT_ONCE: Final = 2
 RESOLVE_WAIT_SECONDS: Final = 5.0
-"""Seconds that a call waits to resolve, for it holds one of the few threads that calls of the public API need too."""
+"""Seconds that a call waits to resolve, because it holds one of few threads, which calls of the public API share."""
 _LOCK_POLL_SECONDS: Final = 0.2
 _USED: Final = "used"
 _USED_SECONDS: Final = 3_600
@@ -99,12 +99,12 @@ class PackageStore:
         return found
 
     def ensure(self, digest: str, load: Callable[[], Lock], log: Callable[[str], None] | None = None) -> BuiltPackages:
-        """Returns the packages of a lock, built now if they are not there; `load` reads the lock.
+        """Returns the packages of a lock, built now if they are missing; `load` reads the lock.
 
         `log` gets the output of uv, if a build takes place.
 
         Raises:
-            PackagesError: they cannot be built.
+            PackagesError: the packages cannot be built.
         """
         found = self.find(digest)
         if found is not None:

@@ -76,15 +76,15 @@ class Uv:
         """Runs a command of `uv pip` with `text` as its input, and returns its output.
 
         Args:
-            command: Its words after `uv pip`.
-            text: Its standard input.
-            own: The folder that it may write to, which must exist and counts against `most_bytes`.
-            seconds: Most seconds that it may take.
-            most_bytes: Most bytes that it may write.
+            command: Arguments after `uv pip`.
+            text: Standard input of the command.
+            own: The only folder that the command may write to; must exist, and counts against `most_bytes`.
+            seconds: Most seconds that the command may take.
+            most_bytes: Most bytes that the command may write.
             log: Gets the end of the output, without credentials and folders of the machine, also after a failure.
 
         Raises:
-            PackagesError: it failed, with its own message, or reached a bound.
+            PackagesError: the command failed, with its own message, or reached a bound.
         """
         if not self._settings.available:
             raise PackagesError("no package index and no folder of wheels is set (packages.index_url, packages.wheels)")
@@ -271,7 +271,7 @@ def resolve(uv: Uv, settings: PackageSettings, requirements: Sequence[str], scra
     """Returns the newest packages that satisfy the requirements and one another, as wheels for this interpreter.
 
     Raises:
-        PackagesError: there are none, or too many; with the resolver's message.
+        PackagesError: no packages satisfy them, with the resolver's message, or too many are needed.
     """
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="resolve-", dir=scratch) as own:

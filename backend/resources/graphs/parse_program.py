@@ -1,4 +1,4 @@
-"""The program of confined processes that parse files to triples: RDF, and rows by a mapping (docs/knowledge-graphs.md).
+"""Program of confined processes that parse files to triples: RDF, and rows by a mapping (docs/knowledge-graphs.md).
 
 See `backend.isolation.confined`.
 """

@@ -41,7 +41,7 @@ _BATCH: Final = 200
 
 def main(folder: str, rows: int, seconds: float, size_bytes: int) -> None:
     """Evaluates the query on standard input."""
-    # An alarm, in case the service that ends this process in time is gone.
+    # An alarm, in case the service that would end this process in time has died.
     signal.alarm(int(seconds) + 2)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     confine(confinement(os.getppid(), own=[Path(folder)]))

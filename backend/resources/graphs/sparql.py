@@ -167,7 +167,7 @@ class SparqlGraph:
 
 @contextlib.contextmanager
 def _ended_after(connection: socket.socket, seconds: float) -> Iterator[None]:
-    """Ends a connection that takes longer in all, even if each byte arrives in time."""
+    """Ends a connection after `seconds` in all, even if each byte arrives in time."""
 
     def end() -> None:
         with contextlib.suppress(OSError):

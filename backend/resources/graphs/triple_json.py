@@ -44,7 +44,7 @@ def read_triples(file: IO[bytes]) -> Iterator[TripleStatement]:
     """Yields the triples of untrusted lines; the constructor of each term validates it.
 
     Raises:
-        GraphRefusedError: the lines are something else.
+        GraphRefusedError: the lines are not encoded triples.
     """
     try:
         while line := file.readline(_LONGEST_LINE):

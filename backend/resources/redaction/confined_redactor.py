@@ -1,7 +1,7 @@
 """Sweeps for personal data in confined processes, each with its own limits of processor time and memory.
 
-Sweeps of several API keys run at once. Only a process that asks a language model has network, and
-only that model's secret.
+Sweeps of several API keys run at once. Only a process that calls a language model has network access, and no
+secret but that model's.
 """
 
 import shutil

@@ -58,7 +58,7 @@ class LanguageModelRecognizer:
         except TimeoutError:
             raise ModelFailedError("the model did not answer in time", final=False) from None
         except Exception as error:  # noqa: BLE001 - of any error only the cause may be reported
-            # The error's own text may quote the key, or the text that was asked about.
+            # The error's own text may quote the key, or the text in the question.
             failure = cause_of(error)
             raise ModelFailedError(failure.description, final=failure.final) from None
 

@@ -1,4 +1,4 @@
-"""The program of confined processes that sweep for personal data; see `backend.isolation.confined`.
+"""Program of confined processes that sweep for personal data; see `backend.isolation.confined`.
 
 Policies have the form of `pii_policy.normalise`. Each answer has the `counts` of its sweep.
 """

@@ -40,7 +40,7 @@ def _problem(text: str | bytes, defines: str | None) -> CodeProblem | None:
         compile(text, "agent.py", "exec", dont_inherit=True)
         if defines is None:
             return None
-        # A table of symbols is made of text alone; bytes may declare their encoding.
+        # `symtable` takes text only; bytes may declare their encoding.
         source = text if isinstance(text, str) else decode_source(text)
         defined = symtable.symtable(source, "agent.py", "exec").lookup(defines)
     except SyntaxError as error:

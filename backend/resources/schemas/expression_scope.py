@@ -22,7 +22,7 @@ class Scope(TypedDict):
     """The names that an expression sees.
 
     `parameters` are the types of the declared parameters; those in `nullable` may have no value. `needs` are handles of
-    steps. `item` says that the expression belongs to an item of a fan-out.
+    steps. `item` is True if the expression belongs to an item of a fan-out.
     """
 
     parameters: Mapping[str, str]

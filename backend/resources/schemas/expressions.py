@@ -41,7 +41,7 @@ _NULLABLE: Final[Types] = {
     "s3_prefix": cel.Type("google.protobuf.StringValue"),
     "json": cel.Type.DYN,
 }
-_RUN: Final[Types] = {
+_RUN_TYPES: Final[Types] = {
     "run_id": cel.Type.STRING,
     "created_at": cel.Type.STRING,
     "triggered_by": cel.Type.STRING,
@@ -68,13 +68,13 @@ _IDENTIFIER: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 def problem_of(source: str, expected: Expected, scope: Scope) -> str | None:
-    """Returns the first problem of an expression with its line and column, or None; judges types, not values."""
+    """Returns the first problem of an expression with its line and column, or None; checks types, not values."""
     try:
         compiled = _compile(source, scope, _NULLABLE)
     except ExpressionError as error:
         return str(error)
     returned = compiled.return_type().name()
-    if _gives(returned, expected):
+    if _fits(returned, expected):
         return None
     return f"must give {_KINDS[expected]}, and gives {_kind(returned)}"
 
@@ -83,7 +83,7 @@ def evaluate(source: str, expected: Expected, scope: Scope, values: Values) -> J
     """Returns the JSON value of an expression.
 
     Raises:
-        ExpressionError: it is not valid, could not be evaluated, or gave another kind of value.
+        ExpressionError: the expression is not valid, failed, or gave another kind of value.
     """
     untyped = dict.fromkeys(_NULLABLE, cel.Type.DYN)
     try:
@@ -93,7 +93,7 @@ def evaluate(source: str, expected: Expected, scope: Scope, values: Values) -> J
     kind = result.type().name()
     if kind == "ERROR":
         raise ExpressionError(f"failed: {_reason(str(result.plain_value()))}")
-    if not _gives(kind, expected):
+    if not _fits(kind, expected):
         raise ExpressionError(f"gave {_kind(kind)} where {_KINDS[expected]} is expected")
     return _json(result.plain_value())
 
@@ -105,7 +105,7 @@ _KINDS: Final[Mapping[Expected, str]] = {
 }
 
 
-def _gives(kind: str, expected: Expected) -> bool:
+def _fits(kind: str, expected: Expected) -> bool:
     match expected:
         case Expected.CONDITION:
             return kind in {"BOOL", "DYN"}
@@ -115,7 +115,7 @@ def _gives(kind: str, expected: Expected) -> bool:
             return True
 
 
-_OF_CEL: Final = {
+_WORDS_OF_TYPES: Final = {
     "BOOL": "true or false",
     "STRING": "text",
     "INT": "a number",
@@ -129,7 +129,7 @@ _OF_CEL: Final = {
 
 def _kind(name: str) -> str:
     """Returns a type of CEL in words."""
-    return _OF_CEL.get(name.partition("<")[0], name.lower())
+    return _WORDS_OF_TYPES.get(name.partition("<")[0], name.lower())
 
 
 def _compile(source: str, scope: Scope, nullable: Types) -> cel.Expression:
@@ -150,7 +150,7 @@ def _variables(scope: Scope, nullable: Types) -> Iterator[tuple[str, cel.Type]]:
     for handle in scope["needs"]:
         for variable in _names("needs", handle):
             yield variable, cel.Type.DYN
-    for name, type_ in _RUN.items():
+    for name, type_ in _RUN_TYPES.items():
         yield f"run.{name}", type_
     if scope["item"]:
         yield "item", cel.Type.DYN
@@ -178,7 +178,7 @@ def _as_member(match: re.Match[str]) -> str:
 
 
 def _parsed(text: str) -> JsonValue:
-    """Returns JSON, with integers beyond those of CEL as doubles."""
+    """Parses JSON text, with integers beyond 64 bits, which CEL lacks, as doubles."""
     if _LONG_INTEGER.search(text) is None:
         parsed: JsonValue = json_text.parse(text)
         return parsed
@@ -238,7 +238,7 @@ def _undeclared_reason(name: str, scope: Scope) -> str:
             known = ", ".join(scope["parameters"]) or "none"
             return f"there is no parameter '{member}': {known}" if member else f"must be parameters.NAME: {known}"
         case "run":
-            return f"a run has no '{member}': {', '.join(_RUN)}"
+            return f"a run has no '{member}': {', '.join(_RUN_TYPES)}"
     return f"there is no '{name}': expressions see parameters, needs and run"
 
 
@@ -251,25 +251,25 @@ def run_evaluation(arguments: Arguments, _: list[int]) -> list[JsonValue]:
     """Returns the values of `expressions`, each a source and the kind expected; values of `needs` are JSON texts.
 
     Raises:
-        JobFailedError: one gave no value.
+        JobFailedError: an expression gave no value.
     """
     values: Values = arguments["values"]
     values["needs"] = {step: _parsed(text) for step, text in arguments["needs"].items()}
-    given = []
+    results = []
     for source, expected in arguments["expressions"]:
         try:
-            given.append(evaluate(source, Expected(expected), arguments["scope"], values))
+            results.append(evaluate(source, Expected(expected), arguments["scope"], values))
         except ExpressionError as error:
             shown = " ".join(source.split())
             raise JobFailedError(f"The expression `{shown[:_LONGEST_QUOTE]}` {error}") from error
-    return given
+    return results
 
 
 def run_items(arguments: Arguments, more: list[int]) -> list[str]:
     """Returns the items that a list expression gives, each as JSON text; arguments as `run_evaluation`, and bounds.
 
     Raises:
-        JobFailedError: it gave no list, more than `most` items, or more than `most_bytes` of JSON.
+        JobFailedError: the expression gave no list, more than `most` items, or more than `most_bytes` of JSON.
     """
     (items,) = run_evaluation(arguments, more)
     ((source, _),) = arguments["expressions"]
@@ -297,7 +297,7 @@ def _json(value: Any) -> JsonValue:
     """Returns a value of an expression as JSON.
 
     Raises:
-        ExpressionError: it has a part that is no JSON, such as a timestamp.
+        ExpressionError: the value has a part that is no JSON, such as a timestamp.
     """
     match value:
         case None | bool() | int() | str():

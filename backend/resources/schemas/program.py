@@ -1,5 +1,6 @@
-"""The program of the confined processes that judge values, schemas, code and expressions.
+"""Program of the confined processes that validate values, schemas, code and expressions.
 
+Each of `OPERATIONS` takes its arguments as JSON and returns JSON, mostly the problem found or null.
 Patterns of a JSON Schema take linear time; other keywords are not bounded.
 """
 
@@ -32,7 +33,7 @@ def validator_of(schema: Any) -> Any:
     """Compiles a schema, by Draft 2020-12 unless it names another draft; formats are annotations only.
 
     Raises:
-        jsonschema_rs.ValidationError: it is no schema, or refers to something that it does not contain.
+        jsonschema_rs.ValidationError: the schema is not valid, or refers to a part that it does not contain.
     """
     return jsonschema_rs.validator_for(
         schema, offline=True, validate_formats=False, pattern_options=jsonschema_rs.RegexOptions()
@@ -40,7 +41,7 @@ def validator_of(schema: Any) -> Any:
 
 
 def mismatch(schema: object, value: object, what: str) -> str | None:
-    """Returns a message with what does not fit and where; None if the value fits. `what` names the value in it."""
+    """Returns a message about the first mismatch and its path; None if the value fits. `what` names the value."""
     try:
         validator = validator_of(schema)
     except jsonschema_rs.ValidationError as unsound:
@@ -87,7 +88,7 @@ def _problems(schema: Any, *, answer: bool) -> Iterator[str]:
 def _outside_references(schema: Any) -> Iterator[str]:
     for inner in _with_ids(schema.values()):
         if any(_references(inner)):
-            # Inside such a part, a $ref that begins with # refers to that part alone.
+            # Inside a part with an id, a $ref that begins with # refers to that part alone.
             yield "must have no $ref in a part with an $id of its own"
     if not all(reference.startswith("#") for reference in _references(schema)):
         yield "must refer to nothing outside of itself: $ref begins with #"
@@ -148,8 +149,8 @@ def _json_path_part(part: str | int) -> str:
     return f"['{escaped}']"
 
 
-def judge(arguments: Arguments, _: list[int]) -> str | None:
-    """Returns how the `value`, given as JSON text, does not fit its `schema`; None if it fits."""
+def validate(arguments: Arguments, _: list[int]) -> str | None:
+    """Returns the mismatch of the `value`, given as JSON text, with its `schema`; None if it fits."""
     return mismatch(arguments["schema"], json_text.parse(arguments["value"]), arguments["what"])
 
 
@@ -173,10 +174,10 @@ def member(arguments: Arguments, _: list[int]) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def judge_form(arguments: Arguments, _: list[int]) -> dict[str, object]:
+def validate_form(arguments: Arguments, _: list[int]) -> dict[str, object]:
     """Returns the `value` of a form, given as JSON text, as compact `text`, and `problems` as pairs of name and reason.
 
-    A name is that of a member of the value; empty where it is the value itself that does not fit.
+    The name is the name of a member; empty for a problem of the whole value.
     """
     try:
         value = parse_strict(arguments["value"].encode())
@@ -207,11 +208,11 @@ def compile_code(arguments: Arguments, _: list[int]) -> CodeProblem | None:
 
 
 OPERATIONS: Final[Mapping[str, Callable[[Arguments, list[int]], object]]] = {
-    "judge": judge,
+    "validate": validate,
     "check": check,
     "normalise": normalise,
     "member": member,
-    "form": judge_form,
+    "validate_form": validate_form,
     "compile": compile_code,
     "check_expression": expressions.run_check,
     "evaluate": expressions.run_evaluation,

@@ -1,4 +1,4 @@
-"""Judges values by schemas, schemas and code of manifests, and expressions, each within limits of time and memory."""
+"""Validates values by schemas, checks schemas and code of manifests, and evaluates expressions, within bounds."""
 
 import math
 import threading
@@ -15,11 +15,11 @@ from backend.resources.schemas.expression_scope import Expected, ExpressionError
 
 _ADMINISTRATORS: Final = "administrators"
 _LONGEST_QUOTE: Final = 100
-# Each MiB of values that an expression sees may take as much more, to be read.
+# Further bounds for each MiB of values that an expression reads.
 _READING: Final = SchemaBounds(cpu_seconds=0.2, memory_mb=32)
 # The time for all schemas of one call, and for all its code, as a multiple of the time for one.
 _CHECKS_TOGETHER: Final = 4
-# Failures that a value or schema causes; without a process there is no verdict.
+# Failures that a value or schema causes, and that say that it does not pass.
 _VERDICTS: Final = frozenset(
     {FailureKind.DEADLINE, FailureKind.MEMORY, FailureKind.TOO_LARGE, FailureKind.DIED, FailureKind.FAILED}
 )
@@ -29,10 +29,10 @@ class ValidatorUnavailableError(OSError):
     """No process could be started for a validation; another try may succeed."""
 
 
-class JudgedForm(NamedTuple):
+class ValidatedForm(NamedTuple):
     """Values of a form as compact JSON text, and the problems of the values, each as name and reason.
 
-    The name is empty where the problem is that of all values together.
+    The name is empty for a problem of the form as a whole.
     """
 
     text: str
@@ -58,11 +58,11 @@ class SchemaValidator:
         are served round robin.
 
         Raises:
-            ConfinedError: `halt` was set, or the judge is closed.
+            ConfinedError: `halt` was set, or the validator is closed.
             ValidatorUnavailableError: no process could be started.
         """
         try:
-            problem = self._run("judge", {"schema": schema, "value": value, "what": what}, owner, halt)
+            problem = self._run("validate", {"schema": schema, "value": value, "what": what}, owner, halt)
         except ConfinedError as error:
             if error.kind not in _VERDICTS:
                 raise
@@ -70,7 +70,7 @@ class SchemaValidator:
         return None if problem is None else str(problem)
 
     def manifest_checks(self) -> "ManifestChecks":
-        """Returns the checks of one call, with deadlines from now."""
+        """Returns the checks for the manifests of one call, with deadlines that begin now."""
         return ManifestChecks(
             self,
             schemas_until=monotonic() + _CHECKS_TOGETHER * self._bounds.cpu_seconds,
@@ -78,12 +78,12 @@ class SchemaValidator:
         )
 
     def schema_problem(self, schema: object, *, answer: bool, deadline: float | None = None) -> str | None:
-        """Returns the problem of a schema of a manifest, None if it has none; see `rules.schema_problem`.
+        """Returns the problem of a schema of a manifest, None if it has none; see `program.schema_problem`.
 
         After the `deadline`, a time of `monotonic`, no schema is checked, which is a problem too.
 
         Raises:
-            ConfinedError: the judge is closed.
+            ConfinedError: the validator is closed.
             ValidatorUnavailableError: no process could be started.
         """
         if deadline is not None and monotonic() >= deadline:
@@ -101,7 +101,7 @@ class SchemaValidator:
     def code_problem(
         self, text: str | bytes, *, defines: str | None = None, deadline: float | None = None
     ) -> CodeProblem | None:
-        """Returns the problem of Python source text, None if it has none; see `source_code.code_problem`.
+        """Returns the problem of Python source, None if it has none; see `content_checks.code_problem`.
 
         Has a deadline, and raises, as `schema_problem`.
         """
@@ -119,7 +119,7 @@ class SchemaValidator:
     def expression_problem(
         self, source: str, expected: Expected, scope: Scope, *, deadline: float | None = None
     ) -> str | None:
-        """Returns the problem of an expression by the types of what it sees, None if it has none.
+        """Returns the problem of an expression by the types in its scope, None if it has none.
 
         Has a deadline, and raises, as `schema_problem`.
         """
@@ -147,8 +147,8 @@ class SchemaValidator:
         """Returns the values of expressions; `needs` are JSON texts by step, in place of `values["needs"]`.
 
         Raises:
-            ExpressionError: one gave no value, or another kind of value, or not within its bounds.
-            ConfinedError: `halt` was set, or the judge is closed.
+            ExpressionError: an expression gave no value, another kind of value, or exceeded its bounds.
+            ConfinedError: `halt` was set, or the validator is closed.
             ValidatorUnavailableError: no process could be started.
         """
         given: list[JsonValue] = self._evaluated("evaluate", expressions, scope, values, needs, owner, halt)
@@ -169,7 +169,7 @@ class SchemaValidator:
         """Returns the items of a list expression, each as JSON text; `needs` as for `evaluate`.
 
         Raises:
-            ExpressionError: it gave no list, more than `most` items, or more than `most_bytes` of JSON.
+            ExpressionError: the expression gave no list, more than `most` items, or more than `most_bytes` of JSON.
             ConfinedError, ValidatorUnavailableError: as `evaluate`.
         """
         expressions = [(source, Expected.LIST)]
@@ -211,8 +211,8 @@ class SchemaValidator:
         """Returns JSON text of a step as compact JSON text.
 
         Raises:
-            UnstorableJsonError: it is not strict JSON, or cannot be read within the limits.
-            ConfinedError: `halt` was set, or the judge is closed.
+            UnstorableJsonError: the text is not strict JSON, or cannot be read within the limits.
+            ConfinedError: `halt` was set, or the validator is closed.
             ValidatorUnavailableError: no process could be started.
         """
         try:
@@ -238,20 +238,20 @@ class SchemaValidator:
             return None
         return None if found is None else str(found)
 
-    def form(self, schema: object, value: str, *, owner: str) -> "JudgedForm":
-        """Judges the values of a form, given as JSON text.
+    def form(self, schema: object, value: str, *, owner: str) -> "ValidatedForm":
+        """Validates the values of a form, given as JSON text.
 
         Raises:
-            ConfinedError: the judge is closed.
+            ConfinedError: the validator is closed.
             ValidatorUnavailableError: no process could be started.
         """
         try:
-            judged = self._run("form", {"schema": schema, "value": value}, owner, None)
+            judged = self._run("validate_form", {"schema": schema, "value": value}, owner, None)
         except ConfinedError as error:
             if error.kind not in _VERDICTS:
                 raise
-            return JudgedForm("", [("", f"must be values that can be judged within {self._bounds}")])
-        return JudgedForm(judged["text"] or "", [(name, reason) for name, reason in judged["problems"]])
+            return ValidatedForm("", [("", f"must be values that can be judged within {self._bounds}")])
+        return ValidatedForm(judged["text"] or "", [(name, reason) for name, reason in judged["problems"]])
 
     @property
     def pids(self) -> list[int]:
@@ -290,21 +290,21 @@ class SchemaValidator:
 class ManifestChecks:
     """Checks of the schemas and the code of one call, each kind with a common deadline by `monotonic`."""
 
-    judge: SchemaValidator
+    validator: SchemaValidator
     schemas_until: float
     code_until: float
 
     def schema_problem(self, schema: object, *, answer: bool) -> str | None:
         """Returns the problem of a schema, or None; see `SchemaValidator.schema_problem`."""
-        return self.judge.schema_problem(schema, answer=answer, deadline=self.schemas_until)
+        return self.validator.schema_problem(schema, answer=answer, deadline=self.schemas_until)
 
     def code_problem(self, text: str | bytes, *, defines: str | None = None) -> CodeProblem | None:
         """Returns the problem of Python source, or None; see `SchemaValidator.code_problem`."""
-        return self.judge.code_problem(text, defines=defines, deadline=self.code_until)
+        return self.validator.code_problem(text, defines=defines, deadline=self.code_until)
 
     def expression_problem(self, source: str, expected: Expected, scope: Scope) -> str | None:
-        """Returns as `SchemaValidator.expression_problem`."""
-        return self.judge.expression_problem(source, expected, scope, deadline=self.schemas_until)
+        """Returns the problem of an expression, or None; see `SchemaValidator.expression_problem`."""
+        return self.validator.expression_problem(source, expected, scope, deadline=self.schemas_until)
 
 
 def _unchecked(what: str, bounds: SchemaBounds) -> str:

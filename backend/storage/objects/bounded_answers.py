@@ -1,7 +1,7 @@
 """Bounds on the answers of object stores, whose addresses are chosen in manifests.
 
-Without bounds the client reads an answer that is no object whole, however long it is, and follows redirects without
-end.
+Without bounds the client reads every answer other than an object into memory, however long, and follows redirects
+without end.
 """
 
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ class BoundedSession:
             response.raw.close()
             raise RedirectedError
         if not streamed or response.status_code >= _ERRORS:
-            response.raw = _Read(_read(request, response))
+            response.raw = _ReadAnswer(_read(request, response))
         return response
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class BoundedSession:
         self._session.close()
 
 
-class _Read:
+class _ReadAnswer:
     """An answer that was read whole."""
 
     def __init__(self, content: bytes) -> None:

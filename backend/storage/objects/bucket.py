@@ -282,7 +282,7 @@ class BucketObjects:
         pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=self._bucket, Prefix=prefix)
         for upload in [upload for page in pages for upload in page.get("Uploads", ())]:
             if meant(upload["Key"]) and (began_before is None or upload["Initiated"] < began_before):
-                with _unless(frozenset({"NoSuchUpload"})):
+                with _ignoring(frozenset({"NoSuchUpload"})):
                     self._client.abort_multipart_upload(
                         Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"]
                     )
@@ -314,7 +314,7 @@ class BucketObjects:
 
     def _has_versions(self) -> bool:
         """Returns whether the bucket keeps versions of removed objects."""
-        with _unless(_UNKNOWN_TO_THE_STORE):
+        with _ignoring(_UNKNOWN_TO_THE_STORE):
             return "Status" in self._client.get_bucket_versioning(Bucket=self._bucket)
         return False
 
@@ -329,7 +329,7 @@ def _code(error: ClientError) -> str:
 
 
 @contextlib.contextmanager
-def _unless(codes: frozenset[str]) -> Iterator[None]:
+def _ignoring(codes: frozenset[str]) -> Iterator[None]:
     """Ignores errors with these codes."""
     try:
         yield

@@ -103,7 +103,7 @@ agent_sources = Table(
     Column("applied_at", BigInteger, nullable=False, index=True),
 )
 
-# The agents and environments that a workflow version uses, each at its version of the time when that was made.
+# The agents and environments that a workflow version uses, each at the version that was newest at that time.
 workflow_version_resources = Table(
     "workflow_version_resources",
     METADATA,

@@ -11,10 +11,10 @@ class Clock(Protocol):
         """Returns the present time."""
 
     def sleep(self, seconds: float) -> None:
-        """Returns after so many seconds."""
+        """Waits for `seconds`."""
 
     async def sleep_async(self, seconds: float) -> None:
-        """Returns after so many seconds; other tasks go on meanwhile."""
+        """Waits for `seconds`; other tasks go on meanwhile."""
 
 
 class SystemClock:
@@ -25,11 +25,11 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Returns after so many seconds."""
+        """Waits for `seconds`."""
         time.sleep(seconds)
 
     async def sleep_async(self, seconds: float) -> None:
-        """Returns after so many seconds; other tasks go on meanwhile."""
+        """Waits for `seconds`; other tasks go on meanwhile."""
         # Imported here: programs without tasks need not load it.
         import asyncio
 

@@ -33,7 +33,7 @@ _SECONDS: Final = re.compile(rf"[0-9]{{1,{MAX_RETRY_AFTER_DIGITS}}}")
 # Codes of refusals before any effect, after which every call may be sent again.
 _NOT_BEGUN: Final = frozenset({"rate_limited", "quota_exceeded", "too_many_active_runs", "deployment_updating"})
 # Codes of temporary refusals, if the service gives `Retry-After`.
-_PASSING: Final = frozenset({"idempotency_conflict", "redaction_pending"})
+_TEMPORARY: Final = frozenset({"idempotency_conflict", "redaction_pending"})
 _NOT_MODIFIED: Final = 304
 _REDIRECT: Final = 300
 _TOO_MANY: Final = 429
@@ -208,7 +208,7 @@ def _pause_after(failure: WorkflowApiError, answer: Answer, route: Route, tries:
     code = failure.code if isinstance(failure, ApiError) else ""
     if code in _NOT_BEGUN or answer.status == _TOO_MANY:
         return _back_off(tries) if given is None else given
-    if code in _PASSING:
+    if code in _TEMPORARY:
         return given
     if answer.status in _GATEWAY and route.repeatable:
         return _back_off(tries) if given is None else given

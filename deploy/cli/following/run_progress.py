@@ -144,7 +144,7 @@ class RunProgress:
             shown.seconds = (at - shown.began_at).total_seconds() if at and shown.began_at else None
         else:
             shown.began, shown.began_at, shown.seconds = time.monotonic(), at, None
-        self._change(str(step), shown, status, _about(kind, event["data"], at))
+        self._change(str(step), shown, status, _remark(kind, event["data"], at))
 
     def on_steps(self, steps: Sequence[Record]) -> None:
         """Updates the display by the service's steps, some of which have no event."""
@@ -205,8 +205,8 @@ class RunProgress:
         return text
 
 
-def _about(kind: str, data: Any, at: dt.datetime | None) -> str:
-    """Returns the remark on a step beside its status: its failure and next try, or the number of the attempt."""
+def _remark(kind: str, data: Any, at: dt.datetime | None) -> str:
+    """Returns the remark behind a step's status: its failure and next try, or the number of the attempt."""
     about = _data(data)
     attempt = about.get("attempt")
     if kind == "step.started" and isinstance(attempt, int) and attempt > 1:
@@ -255,7 +255,7 @@ class LiveLogs:
     _shown: dict[_Attempt, int] = field(default_factory=dict)
     _next: float = 0.0
 
-    def show_sometimes(self) -> None:
+    def show_if_due(self) -> None:
         """Shows new lines, unless it did so a moment ago."""
         if time.monotonic() >= self._next:
             self.show()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from backend.services.workflows.manifests.attachments import attached_paths
 from deploy.cli.output.printing import Record
 from deploy.cli.output.records import json_text
-from deploy.client.nearby_manifests import manifests_beside
+from deploy.client.nearby_manifests import manifests_in_folders_of
 from deploy.client.packing import files_below
 from deploy.failures import CommandError
 from workflow_api.v1 import workflows_pb2
@@ -25,7 +25,7 @@ _ACCESS_KEY: Final = "folders-of-this-run"
 """Name of the secret with which connectors read folders."""
 
 
-class FoldersAsObjects:
+class InputFolders:
     """The folders of `--input`, which the connectors of their parameters read as objects."""
 
     def __init__(self, folders: Mapping[str, Path], opened: ExitStack) -> None:
@@ -92,11 +92,12 @@ State = dict[Path, tuple[int, int]]
 
 
 def watched_files(manifests: Sequence[Path], others: Iterable[Path]) -> Iterator[Path]:
-    """Yields manifests, those beside them, and the files that they name: code, folders of code, requirements.
+    """Yields manifests, the other manifests in their folders, and the files that all of these name.
 
-    Folders among `others`, which a command line names, stand for all files in them. There are at most 5,000.
+    The named files are code, folders of code, and requirements. Folders among `others`, which a command line names,
+    stand for all files in them. There are at most 5,000.
     """
-    beside = manifests_beside({path.resolve() for path in manifests})
+    beside = manifests_in_folders_of({path.resolve() for path in manifests})
     named = (path.parent / name for path in (*manifests, *beside) for name in _named_in(path))
     found = (file for path in (*manifests, *beside, *named, *others) for file in _files(path))
     yield from islice(dict.fromkeys(found), _MOST)

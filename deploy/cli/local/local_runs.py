@@ -20,7 +20,7 @@ from backend.services.workflows.rules import connectors
 from deploy.cli.approvals import print_material
 from deploy.cli.following.follower import Answer, all_events, check_answerable, interruptible
 from deploy.cli.following.run_progress import FAILED, LiveLogs, RunProgress, log_lines, show_log
-from deploy.cli.local.local_files import FoldersAsObjects, watched_files
+from deploy.cli.local.local_files import InputFolders, watched_files
 from deploy.cli.output.printing import Record, print_json
 from deploy.cli.output.records import RawJson, record_of
 from deploy.cli.output.terminal import duration_text, in_status_colour, printable, shows_colours
@@ -37,7 +37,7 @@ from workflow_api.v1 import reviews_pb2, runs_pb2, workflows_pb2
 
 _FOLLOW_SECONDS: Final = 0.03
 _BUILD_SECONDS: Final = 0.02
-_UNNOTED_SECONDS: Final = 0.3
+_QUIET_SECONDS: Final = 0.3
 """Time after which waiting for packages is announced; finding built packages takes less."""
 _BEING_BUILT: Final = "being built"
 _ENDS_LOG: Final = frozenset({FAILED, "step.completed", "segment.ended"})
@@ -74,7 +74,7 @@ class LocalRuns:
 
     def __enter__(self) -> Self:
         # Folders are served before their parameters are known, so each has a prefix by its position.
-        self._storage = FoldersAsObjects(self._options.folders, self._open)
+        self._storage = InputFolders(self._options.folders, self._open)
         secrets = self._storage.secrets
         cache = default_cache(os.environ)
         deployment = temporary_deployment(self._settings, cache, self._open_sandbox, secrets)
@@ -88,7 +88,7 @@ class LocalRuns:
         self._open.close()
 
     def watched(self) -> Iterator[Path]:
-        """Yields the files whose change causes another run: the given ones, and files that they or the options name."""
+        """Yields the files whose change causes a new run: the given files, and files that manifests or options name."""
         given = [Path(name) for name in self._files if name != STANDARD_INPUT]
         values = (assignment.partition("=")[2] for assignment in self._options.parameters)
         named = [file_of(value) for value in (*values, self._options.input_text or "")]
@@ -157,7 +157,7 @@ class LocalRuns:
 
     def _wait_until_ready(self, name: str) -> None:
         """Waits until the packages of a workflow are built, and says so if that takes a moment."""
-        noted_at = time.monotonic() + _UNNOTED_SECONDS
+        noted_at = time.monotonic() + _QUIET_SECONDS
         noted = False
         while not (definition := workflow_definition(self._backend, name, None)).workflow.readiness.ready:
             reasons = list(definition.workflow.readiness.reasons)
@@ -209,7 +209,7 @@ class LocalRuns:
         def on_round(run: runs_pb2.Run) -> None:
             latest[0] = run
             if logs is not None:
-                logs.show_sometimes()
+                logs.show_if_due()
 
         with interruptible() as check, progress.shown():
             for event in all_events(backend, run_id, check, seconds=_FOLLOW_SECONDS, on_run=on_round):

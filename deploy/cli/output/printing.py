@@ -97,7 +97,7 @@ def print_table(items: Sequence[Record], columns: Sequence[TableColumn], *, none
         [printable(column.title), *(printable(column.cell(item, utc=utc)) for item in items)] for column in columns
     ]
     rooms = [
-        room_for(texts, shortens=column.form is Form.TEXT, rank=column.rank)
+        space_for(texts, shortens=column.form is Form.TEXT, rank=column.rank)
         for texts, column in zip(cells, columns, strict=True)
     ]
     widths = fitted_widths(rooms, width_of(sys.stdout))
@@ -122,7 +122,7 @@ def print_details(record: Record, rows: Sequence[TableColumn], *, utc: bool = Fa
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnRoom:
+class ColumnSpace:
     """Space of one column: `width` of its longest cell, `least` width to which it can be shortened, and rank.
 
     Columns are left out by their `rank`, the greatest first; one of rank 0 is always shown.
@@ -133,15 +133,15 @@ class ColumnRoom:
     rank: int
 
 
-def room_for(cells: Sequence[str], *, shortens: bool, rank: int) -> ColumnRoom:
+def space_for(cells: Sequence[str], *, shortens: bool, rank: int) -> ColumnSpace:
     """Returns the space that a column of these cells, its title among them, needs."""
     from rich.cells import cell_len
 
     width = max(map(cell_len, cells))
-    return ColumnRoom(width, min(width, max(_LEAST_TEXT, cell_len(cells[0]))) if shortens else width, rank)
+    return ColumnSpace(width, min(width, max(_LEAST_TEXT, cell_len(cells[0]))) if shortens else width, rank)
 
 
-def fitted_widths(columns: Sequence[ColumnRoom], available: int | None) -> list[int | None]:
+def fitted_widths(columns: Sequence[ColumnSpace], available: int | None) -> list[int | None]:
     """Returns the width of each column, None for one left out; without `available` all are shown whole."""
     if available is None:
         return [column.width for column in columns]

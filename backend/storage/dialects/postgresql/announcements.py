@@ -43,10 +43,10 @@ class Announcements:
         self._listening: Connection | None = None
         self._sending_thread: threading.Thread | None = None
         self._listening_thread: threading.Thread | None = None
-        self._sends = _Repeated(
+        self._sends = _AnnouncementRounds(
             _LOG, "Changes cannot be announced to other processes now", "Changes are announced to other processes again"
         )
-        self._receives = _Repeated(
+        self._receives = _AnnouncementRounds(
             _LOG,
             "Announcements of other processes are not received now",
             "Announcements of other processes are received again",
@@ -142,8 +142,8 @@ class Announcements:
                     self._listeners.notify(names.split(" "))
 
 
-class _Repeated(RepeatedRounds):
-    """Repeated rounds that log a lost connection at `debug` only: failing to reconnect tells more."""
+class _AnnouncementRounds(RepeatedRounds):
+    """Rounds of sending or listening; a lost connection is logged at `debug`, a failure to reconnect as usual."""
 
     def failed(self, error: Exception, *, traceback: bool = True) -> None:
         if isinstance(error, psycopg.OperationalError):

@@ -57,7 +57,7 @@ class _Socket(Protocol):
         """Returns the number of the socket."""
 
 
-class Deadlines:
+class DeadlineWatch:
     """Breaks watched connections whose deadline has passed; a thread that waits for an answer then gets an error."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ def break_connection(connection: _Socket) -> None:
         end.shutdown(socket.SHUT_RDWR)
 
 
-def connect(url: str, timeouts: DatabaseTimeouts, deadlines: Deadlines) -> Connection:
+def connect(url: str, timeouts: DatabaseTimeouts, deadlines: DeadlineWatch) -> Connection:
     """Opens a connection that commits each statement by itself unless a transaction is begun."""
     connection: Connection = psycopg.connect(
         url,
@@ -180,8 +180,8 @@ def error_summary(error: Exception) -> str:
 
 
 # Together with the longest idleness, less than others wait for a lock.
-_LOOKS_EVERY: Final = 0.4
-"""Time between two looks, as a share of the longest idleness."""
+_CHECK_SHARE: Final = 0.4
+"""Interval of the checks, as a share of the longest idleness."""
 # Sessions of other roles cannot be ended, and sessions of people are not.
 _END: Final = """
 SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
@@ -197,7 +197,7 @@ WHERE datname = current_database() AND usename = current_user AND state LIKE 'id
 _LOG = logging.getLogger(__name__)
 
 
-class BlockingSessions:
+class BlockingSessionWatch:
     """Ends sessions that others wait for after `idle_seconds` without a statement.
 
     Looks every few seconds, in a thread and over a connection of its own, which `connect` opens.
@@ -224,7 +224,7 @@ class BlockingSessions:
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._ended.wait(_LOOKS_EVERY * self._idle_seconds):
+        while not self._ended.wait(_CHECK_SHARE * self._idle_seconds):
             try:
                 self._end_blocking()
             except psycopg.OperationalError as error:

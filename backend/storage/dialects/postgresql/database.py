@@ -15,7 +15,7 @@ from backend.common import metrics
 from backend.storage.commits import Listener
 from backend.storage.database import ClaimedError, DatabaseUnavailableError, GroupWork, OutcomeUnknownError, Tx, bind
 from backend.storage.dialects.postgresql.announcements import Announcements
-from backend.storage.dialects.postgresql.connection import BlockingSessions, Connection, DatabaseTimeouts, connect
+from backend.storage.dialects.postgresql.connection import BlockingSessionWatch, Connection, DatabaseTimeouts, connect
 from backend.storage.dialects.postgresql.pool import ConnectionPool
 from backend.storage.dialects.postgresql.transaction import (
     SNAPSHOT,
@@ -53,7 +53,7 @@ class PostgresqlDatabase:
         times = timeouts or DatabaseTimeouts()
         self._pool = ConnectionPool(url, connections, times)
         self._announcements = Announcements(lambda: connect(url, times, self._pool.deadlines))
-        self._blocking = BlockingSessions(lambda: connect(url, times, self._pool.deadlines), times.blocking_seconds)
+        self._blocking = BlockingSessionWatch(lambda: connect(url, times, self._pool.deadlines), times.blocking_seconds)
 
     def end_blocking_sessions(self) -> None:
         """Ends sessions of frozen processes from now on, until this database is closed."""

@@ -18,7 +18,7 @@ from backend.storage.database import DatabaseUnavailableError
 from backend.storage.dialects.postgresql.connection import (
     Connection,
     DatabaseTimeouts,
-    Deadlines,
+    DeadlineWatch,
     connect,
     error_summary,
 )
@@ -50,7 +50,7 @@ class ConnectionPool:
         logging.getLogger("psycopg").setLevel(logging.ERROR)
         self._timeouts = timeouts
         self._closed = False
-        self.deadlines = deadlines = Deadlines()
+        self.deadlines = deadlines = DeadlineWatch()
         self._pool = QueuePool(
             lambda: connect(url, timeouts, deadlines),  # type: ignore[arg-type]  # the pool only closes it
             pool_size=connections,

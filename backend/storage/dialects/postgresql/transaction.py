@@ -165,7 +165,7 @@ def _locks(lock_key: str | None, claim: str | None) -> tuple[str, list[int]]:
 def guarded_statement(guarded: GuardedInsert[RowT]) -> Statement:
     """Returns the statement of a guarded insert: its row is the query's, then true if rows were inserted, else null.
 
-    It inserts nothing unless the transaction has its locks; see `locks.take_locks_for_next`.
+    It inserts nothing unless the transaction has its locks; see `take_locks_for_next`.
     """
     met = guarded.query.cte("met")
     fits = (

@@ -132,7 +132,7 @@ class SqliteDatabase:
             freed = True
             sleep(_PAUSE_BETWEEN_FREEING_SECONDS)
         if freed:
-            self.write(_have_log_emptied)
+            self.write(_request_truncation)
 
     def now(self) -> int:
         """Returns this machine's time."""
@@ -203,7 +203,7 @@ def _free_some(tx: Tx) -> bool:
     return database_file.free_some(tx.connection)
 
 
-def _have_log_emptied(tx: Tx) -> None:
+def _request_truncation(tx: Tx) -> None:
     tx.keeps_caches_valid = True
     # The file itself shrinks when the log is written into it.
     tx.purges_deleted_content = True

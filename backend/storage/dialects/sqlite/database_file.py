@@ -163,7 +163,7 @@ class Dialect(SQLiteDialect):
     statement_compiler = _Compiler
 
 
-class LogEmptying:
+class LogTruncation:
     """Empties the write-ahead log of deleted content; retries after a pause if a reader blocks it. For one thread.
 
     An attempt delays commits by up to `_LOG_BUSY_MS`, so it is not made after each commit.

@@ -15,7 +15,7 @@ from sqlalchemy import Dialect
 from backend.common import metrics
 from backend.storage.commits import CommitMarks
 from backend.storage.database import GroupWork, Tx
-from backend.storage.dialects.sqlite.database_file import LogEmptying
+from backend.storage.dialects.sqlite.database_file import LogTruncation
 from backend.storage.outage import OUTAGE
 
 Item = TypeVar("Item")
@@ -71,7 +71,7 @@ class Writer:
         # No change may queue behind the end of the thread, where nothing would take it.
         self._closing = threading.Lock()
         self._closed = False
-        self._log_emptying = LogEmptying(wanted=log_left)
+        self._log_emptying = LogTruncation(wanted=log_left)
         self._marks = marks
         self._thread = threading.Thread(target=self._run, name="sqlite-writer", daemon=True)
         self._thread.start()

@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Brings the schema to this revision, with what the records so far amount to."""
+    """Brings the schema to this revision, with counts of the existing records."""
     op.create_table(
         "usage_hours",
         sa.Column("hour", sa.BigInteger(), nullable=False),

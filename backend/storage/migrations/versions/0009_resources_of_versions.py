@@ -1,4 +1,4 @@
-"""The agents and environments of each workflow version, which were those of the moment until now."""
+"""Pins of agents and environments by workflow version; before, runs used the newest ones."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -55,7 +55,7 @@ def downgrade() -> None:
 
 
 def _pin_every_version(table: sa.Table) -> None:
-    """Gives older versions the present agents too: it is these that their runs had so far."""
+    """Pins older versions to the present agents too, because their runs have used these so far."""
     connection = op.get_bind()
     resources = sa.table("resources", *(sa.column(name) for name in ("kind", "name", "resource_id", "version")))
     rows = connection.execute(sa.select(resources).where(resources.c.kind.in_(_KINDS)))

@@ -1,4 +1,4 @@
-"""Folders with the code of agents, and which versions of agents have them."""
+"""Folders with the code of agents, and the versions of agents that have them."""
 
 import sqlalchemy as sa
 from alembic import op

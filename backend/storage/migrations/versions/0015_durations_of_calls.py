@@ -1,4 +1,4 @@
-"""How long calls took."""
+"""Durations of calls."""
 
 import sqlalchemy as sa
 from alembic import op

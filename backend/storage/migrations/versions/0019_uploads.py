@@ -1,4 +1,4 @@
-"""Files that people give runs."""
+"""Uploads: files that people give to runs."""
 
 import sqlalchemy as sa
 from alembic import op

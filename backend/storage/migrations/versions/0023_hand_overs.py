@@ -1,4 +1,4 @@
-"""How often a segment was handed over, and the room that workers report."""
+"""Number of dispatches of each segment, and free slots that workers report."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""When a workflow was deleted whose versions runs still name."""
+"""Time of deletion of workflows whose versions runs still name."""
 
 import sqlalchemy as sa
 from alembic import op

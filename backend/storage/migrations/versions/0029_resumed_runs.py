@@ -1,4 +1,4 @@
-"""Which runs took over from which, and which completed steps they reuse."""
+"""Links between resumed and new runs, and the completed steps that new runs reuse."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Deadlines, reminders, approvers and forms of approvals, and webhooks that tell of the first two."""
+"""Deadlines, reminders, approvers and forms of approvals, and webhook events of deadlines and reminders."""
 
 import sqlalchemy as sa
 from alembic import op

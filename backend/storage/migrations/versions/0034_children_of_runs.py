@@ -1,4 +1,4 @@
-"""Runs that a step of another run starts: their parent, and how many runs are above them."""
+"""Runs that a step of another run starts: their parent, and the number of runs above them."""
 
 import sqlalchemy as sa
 from alembic import op

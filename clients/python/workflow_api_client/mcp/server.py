@@ -63,7 +63,7 @@ _CANCEL_SECONDS: Final = 10.0
 _CANCELLED: Final = "The call of the tool was cancelled."
 _LISTINGS: Final = 4
 _MOST_KNOWN_OUTPUTS: Final = 100
-# A requested wait may exceed the longest, and is then cut.
+# A requested wait beyond the longest is shortened to it.
 _MOST_ASKED_SECONDS: Final = 600
 # Seconds of each read after the wait, so that the whole call ends before the host cancels it.
 _READ_SECONDS: Final = 5.0

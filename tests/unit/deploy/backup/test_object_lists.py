@@ -1,7 +1,7 @@
 import sqlite3
 from contextlib import closing
 
-from deploy.backup.object_lists import Named, named_objects
+from deploy.backup.object_lists import NamedObject, named_objects
 
 TABLES = """
     CREATE TABLE outputs (run_id TEXT, object_key TEXT, size_bytes INTEGER, sha256 TEXT);
@@ -17,4 +17,4 @@ TABLES = """
 def test_shared_files_of_runs_that_go_on_or_may_be_resumed_are_backed_up() -> None:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         database.executescript(TABLES)
-        assert list(named_objects(database)) == [Named("waits", 3, None), Named("failed", 5, None)]
+        assert list(named_objects(database)) == [NamedObject("waits", 3, None), NamedObject("failed", 5, None)]

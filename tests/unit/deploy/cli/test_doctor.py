@@ -9,7 +9,7 @@ import pytest
 
 from deploy.config.addresses import Address
 from deploy.config.settings import Settings
-from deploy.doctor.examination import Examined, Finding, ServingPart, ok
+from deploy.doctor.examination import ExaminedPart, Finding, ServingPart, ok
 from deploy.doctor.service import check_edge, check_service
 from tests.unit.deploy.fake_backend import command
 
@@ -17,11 +17,11 @@ HERE = "127.0.0.1:9191"
 
 
 @pytest.fixture
-def examined(monkeypatch: pytest.MonkeyPatch) -> list[Examined]:
+def examined(monkeypatch: pytest.MonkeyPatch) -> list[ExaminedPart]:
     """Collects what is examined."""
-    given: list[Examined] = []
+    given: list[ExaminedPart] = []
 
-    def examine(one: Examined) -> Iterator[Finding]:
+    def examine(one: ExaminedPart) -> Iterator[Finding]:
         given.append(one)
         yield ok("all", "It is in order.")
 
@@ -49,13 +49,13 @@ def value(settings: Settings, name: str) -> Any:
     ],
 )
 def test_a_part_is_looked_for_where_its_own_options_say(
-    part: str, option: str, setting: str, examined: list[Examined]
+    part: str, option: str, setting: str, examined: list[ExaminedPart]
 ) -> None:
     assert command("doctor", part, option, HERE).code == 0
     assert str(value(examined[0].settings, setting)) == HERE
 
 
-def test_the_data_folder_is_that_of_the_option(examined: list[Examined], tmp_path: Path) -> None:
+def test_the_data_folder_is_that_of_the_option(examined: list[ExaminedPart], tmp_path: Path) -> None:
     assert command("doctor", "worker", "--data", str(tmp_path)).code == 0
     assert examined[0].data == tmp_path
 
@@ -63,14 +63,14 @@ def test_the_data_folder_is_that_of_the_option(examined: list[Examined], tmp_pat
 @pytest.mark.parametrize(
     ("part", "option"), [("worker", "--http"), ("worker", "--grpc"), ("backend", "--console"), ("edge", "--data")]
 )
-def test_an_option_that_the_part_lacks_is_misuse(part: str, option: str, examined: list[Examined]) -> None:
+def test_an_option_that_the_part_lacks_is_misuse(part: str, option: str, examined: list[ExaminedPart]) -> None:
     refused = command("doctor", part, option, HERE)
     assert (refused.code, "has no such option" in refused.err, examined) == (2, True, [])
 
 
 @pytest.mark.parametrize("part", ["serve", "backend", "worker"])
 def test_an_administrator_reaches_the_backend_where_the_variable_says(
-    part: str, examined: list[Examined], monkeypatch: pytest.MonkeyPatch
+    part: str, examined: list[ExaminedPart], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORKFLOW_API_GRPC", HERE)
     assert command("doctor", part).code == 0
@@ -80,7 +80,7 @@ def test_an_administrator_reaches_the_backend_where_the_variable_says(
 
 
 def test_an_edge_finds_its_backend_by_the_variable_as_when_it_serves(
-    examined: list[Examined], monkeypatch: pytest.MonkeyPatch
+    examined: list[ExaminedPart], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORKFLOW_API_GRPC", HERE)
     assert command("doctor", "edge").code == 0
@@ -89,7 +89,7 @@ def test_an_edge_finds_its_backend_by_the_variable_as_when_it_serves(
     assert command("doctor", "edge").code == 2
 
 
-def test_an_option_wins_over_the_variable(examined: list[Examined], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_wins_over_the_variable(examined: list[ExaminedPart], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKFLOW_API_GRPC", "127.0.0.1:1")
     assert command("doctor", "serve", "--grpc", HERE).code == 0
     assert (str(examined[0].settings.backend.grpc), examined[0].named_backend) == (HERE, None)
@@ -98,11 +98,11 @@ def test_an_option_wins_over_the_variable(examined: list[Examined], monkeypatch:
 def test_where_nothing_answers_it_is_said_how_to_name_another_address(tmp_path: Path) -> None:
     settings = Settings()
     nowhere = Address("127.0.0.1", 1)
-    examined = Examined(ServingPart.SERVE, _with_edge(settings, nowhere), tmp_path, {}, named_backend=nowhere)
+    examined = ExaminedPart(ServingPart.SERVE, _with_edge(settings, nowhere), tmp_path, {}, named_backend=nowhere)
     (edge,), (service,) = check_edge(examined), check_service(examined)
     assert "--http" in edge.message
     assert "--grpc or WORKFLOW_API_GRPC" in service.message
-    (worker,) = check_service(Examined(ServingPart.WORKER, settings, tmp_path, {}))
+    (worker,) = check_service(ExaminedPart(ServingPart.WORKER, settings, tmp_path, {}))
     assert "WORKFLOW_API_GRPC" in worker.message
 
 

@@ -27,7 +27,7 @@ from deploy.config.settings import (
     Settings,
     Traces,
 )
-from deploy.doctor.examination import FAR_SECONDS, Examined, Finding, Outcome, ServingPart, clock, examine
+from deploy.doctor.examination import FAR_SECONDS, ExaminedPart, Finding, Outcome, ServingPart, clock, examine
 from deploy.doctor.files import check_data_folder
 from deploy.doctor.postgresql import check_postgresql
 from deploy.doctor.software import optional_part
@@ -60,7 +60,7 @@ def found(
     write_probe: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> list[Finding]:
-    return list(examine(Examined(part, settings, data, environment or {}, write_probe)))
+    return list(examine(ExaminedPart(part, settings, data, environment or {}, write_probe)))
 
 
 def problems(checks: list[Finding], *names: str) -> list[Finding]:
@@ -160,12 +160,12 @@ def test_a_file_in_the_place_of_the_data_folder_is_found(place: str, tmp_path: P
 
 def test_a_folder_that_the_first_start_cannot_make_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deploy.doctor.files.os.access", lambda path, _: path != tmp_path)
-    (problem,) = problems(list(check_data_folder(Examined(ServingPart.SERVE, SETTINGS, tmp_path / "none", {}))))
+    (problem,) = problems(list(check_data_folder(ExaminedPart(ServingPart.SERVE, SETTINGS, tmp_path / "none", {}))))
     assert "may not make it" in problem.message
 
 
 def test_what_may_not_be_read_is_told_with_its_name(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(examined: Examined) -> Iterator[Finding]:
+    def refused(examined: ExaminedPart) -> Iterator[Finding]:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(examined.data / DATABASE_FILE))
 
     monkeypatch.setattr("deploy.doctor.sqlite_file.check_sqlite", refused)
@@ -202,7 +202,7 @@ def test_a_service_that_uses_the_folder_is_told_and_not_disturbed(data: Path) ->
 
 def test_a_file_that_a_service_removes_meanwhile_is_no_problem(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "iterdir", lambda folder: iter([folder / "removed"]))
-    assert not problems(list(check_data_folder(Examined(ServingPart.SERVE, SETTINGS, data, {}))))
+    assert not problems(list(check_data_folder(ExaminedPart(ServingPart.SERVE, SETTINGS, data, {}))))
 
 
 def test_files_with_secrets_are_looked_at_and_never_shown(data: Path, tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_postgresql_is_examined_and_its_password_never_shown(postgresql_server: 
             (ServingPart.WORKER, "dbos", 39),
         ):
             used = replace(settings, runtime=RuntimeSection(engine=engine))  # type: ignore[arg-type]  # one of the two
-            told = check_postgresql(Examined(part, used, tmp_path, {"WORKFLOWS": url}))
+            told = check_postgresql(ExaminedPart(part, used, tmp_path, {"WORKFLOWS": url}))
             assert any(f"takes up to {connections}." in check.message for check in told)
     away = "postgresql://user:sesame-sesame@127.0.0.1:1/workflows"
     checks = found(ServingPart.WORKER, settings, tmp_path, environment={"WORKFLOWS": away})
@@ -367,7 +367,9 @@ def test_connections_that_the_part_has_already_are_not_counted_again(
 
         def outcome(needed: int) -> Outcome:
             backend = replace(SETTINGS.backend, database="env:WORKFLOWS", database_connections=needed - 2)
-            examined = Examined(ServingPart.BACKEND, replace(SETTINGS, backend=backend), tmp_path, {"WORKFLOWS": url})
+            examined = ExaminedPart(
+                ServingPart.BACKEND, replace(SETTINGS, backend=backend), tmp_path, {"WORKFLOWS": url}
+            )
             return next(check.outcome for check in check_postgresql(examined) if check.name == "connections")
 
         # Three are kept for superusers.

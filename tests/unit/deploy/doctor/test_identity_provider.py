@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from deploy.config.settings import Oidc, Settings
-from deploy.doctor.examination import Examined, Finding, Outcome, ServingPart
+from deploy.doctor.examination import ExaminedPart, Finding, Outcome, ServingPart
 from deploy.doctor.identity_provider import check_identity_provider
 from tests.support.identity_provider import identity_provider
 
@@ -14,7 +14,7 @@ from tests.support.identity_provider import identity_provider
 def found(issuer: str, part: ServingPart = ServingPart.SERVE) -> list[Finding]:
     oidc = Oidc(issuer=issuer, client_id="console", client_secret="oidc", roles={"staff": "viewer"})
     settings = replace(Settings(), oidc=oidc, secrets={"oidc": "env:OIDC"})
-    return list(check_identity_provider(Examined(part, settings, Path("/nowhere"), {})))
+    return list(check_identity_provider(ExaminedPart(part, settings, Path("/nowhere"), {})))
 
 
 def test_a_provider_that_answers_as_it_should_is_told_so() -> None:
@@ -45,4 +45,4 @@ def test_only_backends_call_the_provider() -> None:
         for part in (ServingPart.CONSOLE, ServingPart.EDGE, ServingPart.WORKER)
         for check in found("http://127.0.0.1:1", part)
     ]
-    assert not list(check_identity_provider(Examined(ServingPart.SERVE, Settings(), Path("/nowhere"), {})))
+    assert not list(check_identity_provider(ExaminedPart(ServingPart.SERVE, Settings(), Path("/nowhere"), {})))

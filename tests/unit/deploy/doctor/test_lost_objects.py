@@ -15,7 +15,7 @@ from backend.storage.factory import DATABASE_FILE, DataFolder
 from backend.storage.object_keys import object_key, result_row_key
 from backend.storage.objects import ObjectStore, open_objects
 from deploy.config.settings import Objects, Settings
-from deploy.doctor.examination import Examined, Finding, Outcome, ServingPart
+from deploy.doctor.examination import ExaminedPart, Finding, Outcome, ServingPart
 from deploy.doctor.lost_objects import check_lost_objects, paged_outputs
 from tests.support.postgresql import Postgresql
 from tests.support.s3_server import S3Server
@@ -57,7 +57,7 @@ def objects(settings: Settings, data: Path) -> ObjectStore:
 
 
 def found(data: Path, settings: Settings, *, every_object: bool = True) -> list[Finding]:
-    return list(check_lost_objects(Examined(ServingPart.SERVE, settings, data, {}, every_object=every_object)))
+    return list(check_lost_objects(ExaminedPart(ServingPart.SERVE, settings, data, {}, every_object=every_object)))
 
 
 def test_objects_that_are_all_there_are_counted(data: Path, settings: Settings, objects: ObjectStore) -> None:
@@ -76,7 +76,7 @@ def test_lost_and_damaged_objects_are_named(data: Path, settings: Settings, obje
 
 
 def test_no_transaction_is_open_while_the_store_is_listed(data: Path, settings: Settings) -> None:
-    rows = paged_outputs(Examined(ServingPart.SERVE, settings, data, {}, every_object=True))
+    rows = paged_outputs(ExaminedPart(ServingPart.SERVE, settings, data, {}, every_object=True))
     first = next(rows)
     with closing(sqlite3.connect(data / DATABASE_FILE, isolation_level=None)) as database:
         database.execute("DELETE FROM outputs WHERE path = 'c.txt'")
@@ -90,7 +90,7 @@ def test_outputs_are_read_page_by_page_each_once(data: Path, settings: Settings)
             f"INSERT INTO outputs VALUES ({','.join('?' * 10)})",
             [(f"m{n}", "run_many", f"f{n}", None, "text/plain", 0, "0", 0, f"k{n}", 0) for n in range(4_500)],
         )
-    found = list(paged_outputs(Examined(ServingPart.SERVE, settings, data, {}, every_object=True)))
+    found = list(paged_outputs(ExaminedPart(ServingPart.SERVE, settings, data, {}, every_object=True)))
     assert len({(row.run_id, row.path) for row in found}) == len(found) == 4_504
 
 
@@ -112,7 +112,7 @@ def test_outputs_on_postgresql_are_read_page_by_page_each_once(
     on_postgresql: tuple[psycopg.Connection[Any], Settings], tmp_path: Path
 ) -> None:
     _, settings = on_postgresql
-    found = list(paged_outputs(Examined(ServingPart.SERVE, settings, tmp_path, {}, every_object=True)))
+    found = list(paged_outputs(ExaminedPart(ServingPart.SERVE, settings, tmp_path, {}, every_object=True)))
     assert len({(row.run_id, row.path) for row in found}) == len(found) == 4_500
     assert {row.size_bytes for row in found} == {3}
 
@@ -121,7 +121,7 @@ def test_no_transaction_is_open_on_postgresql_while_the_store_is_listed(
     on_postgresql: tuple[psycopg.Connection[Any], Settings], tmp_path: Path
 ) -> None:
     database, settings = on_postgresql
-    rows = paged_outputs(Examined(ServingPart.SERVE, settings, tmp_path, {}, every_object=True))
+    rows = paged_outputs(ExaminedPart(ServingPart.SERVE, settings, tmp_path, {}, every_object=True))
     next(rows)
     # Waits for every transaction that has read the table.
     database.execute("SET lock_timeout = '60s'")

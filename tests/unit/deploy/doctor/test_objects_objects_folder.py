@@ -14,7 +14,7 @@ import pytest
 from backend.storage.factory import DATABASE_FILE, DataFolder, open_postgresql
 from backend.storage.object_keys import object_key, result_row_key
 from deploy.config.settings import Objects, Settings
-from deploy.doctor.examination import Examined, Finding, Outcome, ServingPart
+from deploy.doctor.examination import ExaminedPart, Finding, Outcome, ServingPart
 from deploy.doctor.files import check_data_folder
 from deploy.doctor.objects import check_objects
 from tests.support.postgresql import Postgresql
@@ -44,7 +44,7 @@ def store(folder: Path) -> None:
 
 
 def found(data: Path, settings: Settings = SETTINGS, **environment: str) -> Finding:
-    (check,) = check_objects(Examined(ServingPart.BACKEND, settings, data, environment))
+    (check,) = check_objects(ExaminedPart(ServingPart.BACKEND, settings, data, environment))
     return check
 
 
@@ -106,7 +106,7 @@ def test_a_file_system_that_takes_no_change_is_named_as_the_cause(tmp_path: Path
         data.chmod(0o700)
         disk.set_read_only()
         for folder in (data, disk.folder / "later"):
-            (about,) = check_data_folder(Examined(ServingPart.SERVE, SETTINGS, folder, {}))
+            (about,) = check_data_folder(ExaminedPart(ServingPart.SERVE, SETTINGS, folder, {}))
             for check in (about, found(folder)):
                 assert (check.outcome, "mounted read-only" in check.message) == (Outcome.FAILED, True)
                 assert "Give it to" not in check.remedy

@@ -17,7 +17,7 @@ from backend.services.workflows.pii_policy import why_not_applicable, why_unusab
 from backend.storage.database import Database
 from backend.storage.factory import DataFolder, open_postgresql
 from deploy.config.settings import Settings
-from deploy.doctor.examination import Examined, Finding, Outcome, ServingPart
+from deploy.doctor.examination import ExaminedPart, Finding, Outcome, ServingPart
 from deploy.doctor.postgresql import check_postgresql
 from deploy.doctor.software import needed_parts
 from deploy.doctor.sqlite_file import check_sqlite
@@ -45,7 +45,7 @@ def checked(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checked]
     def on_sqlite(*manifests: dict[str, Any]) -> list[Finding]:
         with closing(DataFolder(tmp_path)) as folder, closing(folder.open_database()) as database:
             apply(database, manifests)
-        return parts(check_sqlite(Examined(ServingPart.SERVE, Settings(), tmp_path, {})))
+        return parts(check_sqlite(ExaminedPart(ServingPart.SERVE, Settings(), tmp_path, {})))
 
     if request.param == "sqlite":
         yield on_sqlite
@@ -57,7 +57,7 @@ def checked(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checked]
             with closing(open_postgresql(url, 2)) as database:
                 apply(database, manifests)
             settings = replace(Settings(), backend=replace(Settings().backend, database="env:DATABASE"))
-            return parts(check_postgresql(Examined(ServingPart.BACKEND, settings, tmp_path, {"DATABASE": url})))
+            return parts(check_postgresql(ExaminedPart(ServingPart.BACKEND, settings, tmp_path, {"DATABASE": url})))
 
         yield on_postgresql
 

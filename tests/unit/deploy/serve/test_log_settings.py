@@ -21,7 +21,7 @@ def change(text):
     other = config.with_suffix(".new")
     other.write_text(text)
     other.replace(config)
-    follower.look()
+    follower.apply_changes()
 
 log.info("one")
 change('log_level = "warning,edge=debug"\\nlog_format = "json"')
@@ -29,7 +29,7 @@ log.debug("two")
 change('log_level = "loud"')
 log.debug("three")
 config.unlink()
-follower.look()
+follower.apply_changes()
 change('log_level = "error"')
 log.warning("four")
 """

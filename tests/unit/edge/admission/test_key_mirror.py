@@ -35,7 +35,7 @@ def follow(channel_of: Callable[[], MemoryChannel], use: Callable[..., Awaitable
 
 
 def admits(keyring: Keyring) -> bool:
-    return keyring.closed_because() is None and keyring.identify([BEARER], [EXTERNAL_ID], NOW) is not None
+    return keyring.closed_reason() is None and keyring.identify([BEARER], [EXTERNAL_ID], NOW) is not None
 
 
 def test_the_first_copy_is_there_when_the_start_is_over() -> None:

@@ -189,22 +189,22 @@ def test_a_key_that_changed_has_its_new_rules_and_the_others_keep_theirs() -> No
     ],
 )
 def test_the_deployments_flags_close_the_api(flags: dict[str, bool], reason: str | None) -> None:
-    assert keyring(mirrored(), time=None, **flags).closed_because() == reason
+    assert keyring(mirrored(), time=None, **flags).closed_reason() == reason
 
 
 def test_before_the_first_copy_the_keys_are_unreachable() -> None:
-    assert Keyring(120).closed_because() == "keys_table_unreachable"
+    assert Keyring(120).closed_reason() == "keys_table_unreachable"
 
 
 def test_a_copy_older_than_the_limit_admits_nobody_until_a_sign_of_life() -> None:
     time = Time()
     ring = keyring(mirrored(), time=time)
     time.now += 120
-    assert ring.closed_because() is None
+    assert ring.closed_reason() is None
     time.now += 0.1
-    assert ring.closed_because() == "keys_table_unreachable"
+    assert ring.closed_reason() == "keys_table_unreachable"
     assert ring.take(KeyMirror(revision=1, unchanged=True), time.now)
-    assert ring.closed_because() is None
+    assert ring.closed_reason() is None
     assert identify(ring)
 
 
@@ -213,7 +213,7 @@ def test_a_sign_of_life_of_another_copy_is_not_taken() -> None:
     ring = keyring(mirrored(), time=time)
     time.now += 121
     assert not ring.take(KeyMirror(revision=2, unchanged=True), time.now)
-    assert ring.closed_because() == "keys_table_unreachable"
+    assert ring.closed_reason() == "keys_table_unreachable"
 
 
 def test_an_allow_list_that_cannot_be_read_allows_nobody() -> None:

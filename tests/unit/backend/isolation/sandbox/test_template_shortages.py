@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from backend.isolation.sandbox.bubblewrap import Bubblewrap
-from backend.isolation.sandbox.layer import STEPS_PER_WORKER, Users
+from backend.isolation.sandbox.layer import STEPS_PER_WORKER, UserIds
 from backend.isolation.sandbox.process import StepProcess
 from tests.unit.backend.isolation.sandbox.layers import opened
 from tests.unit.backend.isolation.sandbox.steps import LIMITS, Steps, eventually
@@ -166,7 +166,7 @@ def forked(steps: Steps) -> StepProcess:
     return forked.result()
 
 
-def users_of(steps: Steps) -> Users:
+def users_of(steps: Steps) -> UserIds:
     layer = steps.sandbox.layer
     assert isinstance(layer, Bubblewrap)
     return layer.users

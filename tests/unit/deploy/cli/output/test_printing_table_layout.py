@@ -1,11 +1,11 @@
 import pytest
 
-from deploy.cli.output.printing import GAP, ColumnRoom, fitted, fitted_widths
+from deploy.cli.output.printing import GAP, ColumnSpace, fitted, fitted_widths
 
-ID = ColumnRoom(30, 30, 0)
-TEXT = ColumnRoom(60, 14, 2)
-STATUS = ColumnRoom(9, 9, 0)
-LEAST = ColumnRoom(12, 12, 5)
+ID = ColumnSpace(30, 30, 0)
+TEXT = ColumnSpace(60, 14, 2)
+STATUS = ColumnSpace(9, 9, 0)
+LEAST = ColumnSpace(12, 12, 5)
 
 
 @pytest.mark.parametrize("available", [10, 40, 50, 60, 80, 120, 200, None])
