@@ -70,9 +70,10 @@ def _refuse_owned(manifests: Iterable[Manifest], owners: Mapping[DefinitionKey, 
     for manifest in manifests:
         owner = owners.get((manifest.kind, manifest.name), set_name)
         if owner != set_name:
-            reason = f"is owned by set {owner}: use --set {owner} or --take-over"
-            problems.append((f"{manifest.file}:{manifest.line}: name", f"{manifest.name!r} {reason}"))
-            sentences.append(f"{manifest.kind} {manifest.name!r} {reason}")
+            sentences.append(
+                f"{manifest.kind} {manifest.name!r} is owned by set {owner}: use --set {owner} or --take-over"
+            )
+            problems.append((f"{manifest.file}:{manifest.line}: name", sentences[-1]))
     if problems:
         more = f" So are {len(sentences) - 1:,} more." if len(sentences) > 1 else ""
         message = f"Nothing was applied. {sentences[0]}.{more}"

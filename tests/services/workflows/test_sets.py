@@ -107,7 +107,7 @@ def test_what_another_set_owns_is_refused_with_its_name_and_owner(sets: Sets, se
     refused = sets.refusal("\nkind: Environment\nname: other\n", text, set_name=set_name)
     message = "Agent 'counter' is owned by set billing: use --set billing or --take-over"
     assert refused.message == f"Nothing was applied. {message}."
-    assert list(refused.problems) == ["f.yaml:5: name"]
+    assert dict(refused.problems) == {"f.yaml:5: name": message}
     assert "other" not in sets.names()
     assert list(sets.owned()) == ["billing"]
 
