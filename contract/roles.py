@@ -94,7 +94,14 @@ RULES: Final[Mapping[str, AccessRule]] = {
     for service, rules in {
         "Audit": {"ListAuditRecords": _ADMINISTERED, "ExportAuditRecords": _ADMINISTERED},
         "Definitions": dict.fromkeys(
-            ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses", "FindResources"),
+            (
+                "ListDefinitionVersions",
+                "GetManifest",
+                "CompareVersions",
+                "ListDefinitionUses",
+                "FindResources",
+                "ListSets",
+            ),
             _VIEWED,
         )
         | {

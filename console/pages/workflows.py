@@ -108,6 +108,7 @@ async def show_one(visit: Visit) -> PageResult:
             "definition": written[:_MOST_DEFINITION_CHARS],
             "definition_cut": len(written) > _MOST_DEFINITION_CHARS,
             "deleted_at": answer.deleted_at if deleted else None,
+            "owned": answer,
             "can_start": not deleted and visit.may("RunsService/StartRun"),
             "can_switch": not deleted and visit.may("WorkflowsService/UpdateWorkflowStatus"),
             "administrator": visit.user.role in ADMINISTRATORS,

@@ -63,6 +63,7 @@ COMMANDS: Final = (
         "apply", "Apply manifests: agents, connectors, environments, knowledge graphs, workflows.", "manifests"
     ),
     CommandModule("delete", "Delete a workflow, agent, environment, connector or knowledge graph.", "manifests"),
+    CommandModule("sets", "List the sets that own workflows and resources."),
     CommandModule("validate", "Check manifests without a server.", "manifests"),
     CommandModule("export", "Write all definitions as files that can be applied again."),
     CommandModule("redact", "Show what a PII policy would find and replace in files."),

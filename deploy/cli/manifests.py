@@ -25,6 +25,7 @@ KINDS: Final = {
 }
 """Kinds of manifests as the command names them."""
 
+_APPLY_OPTIONS: Final = {"set_name": "--set", "prune": "--prune", "take_over": "--take-over"}
 _DELETE_OPTIONS: Final = {"kind": "KIND", "definition": "NAME"}
 
 schema_command = typer.Typer()
@@ -38,17 +39,32 @@ def apply_command(
     upgrade_packages: Annotated[
         bool, typer.Option("--upgrade-packages", help="Lock the packages of environments to their newest releases.")
     ] = False,
+    set_name: Annotated[
+        str | None, typer.Option("--set", metavar="NAME", help="Set that owns every document of the files afterwards.")
+    ] = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Delete what the set owns and the files do not hold.")] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Apply documents that other sets own, too, and print what changes.")
+    ] = False,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
     """Apply manifests, all of them or nothing; a new version becomes the active one.
 
-    An agent or environment that changes makes a new version of each workflow that uses it.
+    An agent or environment that changes makes a new version of each workflow that uses it. What a set owns only an
+    apply with its name changes.
     """
+    if prune and set_name is None:
+        raise typer.BadParameter("must have --set beside it: what a set owns is pruned", param_hint="--prune")
     manifests = read_manifests(files)
-    with connected(grpc) as backend:
+    with option_names(_APPLY_OPTIONS), connected(grpc) as backend:
         request = workflows_pb2.ApplyManifestsRequest(
-            files=manifests, dry_run=dry_run, upgrade_packages=upgrade_packages
+            files=manifests,
+            dry_run=dry_run,
+            upgrade_packages=upgrade_packages,
+            set_name=set_name,
+            prune=prune,
+            take_over=take_over,
         )
         items = record_of(backend.call(backend.workflows.ApplyManifests, request, LOCKING_SECONDS))["items"]
     if as_json:
@@ -58,8 +74,14 @@ def apply_command(
 
 
 def print_applied(items: Sequence[Record], *, dry_run: bool) -> None:
-    """Prints a table of the outcome of each definition, planned with `dry_run`, and remarks below it."""
-    print_table(items, PLANNED_COLUMNS if dry_run else APPLIED_COLUMNS, none="The files hold no document.")
+    """Prints a table of the outcome of each definition, planned with `dry_run`, and remarks below it.
+
+    The table has a column with sets where any owns or owned one of the definitions.
+    """
+    columns = PLANNED_COLUMNS if dry_run else APPLIED_COLUMNS
+    if any(item["set_name"] or item["previous_set"] for item in items):
+        columns = (*columns, TableColumn("SET", _sets))
+    print_table(items, columns, none="The files hold no document.")
     for line in _remarks(items):
         print_line(line)
     if dry_run:
@@ -79,6 +101,11 @@ APPLIED_COLUMNS: Final = (
     TableColumn("OUTCOME", _outcome),
     TableColumn("ID", "id"),
 )
+
+
+def _sets(item: Record) -> str | None:
+    before, after = item["previous_set"], item["set_name"]
+    return after if before in {None, after} else f"{before} → {after or '-'}"
 
 
 def _versions(item: Record) -> str:

@@ -141,6 +141,7 @@ RESOURCE_DETAILS: Final = (
     TableColumn("last test", _last_test),
     TableColumn("tested", "last_test.tested_at", Form.TIME),
     TableColumn("used by", "used_by"),
+    TableColumn("set", "set_name"),
     TableColumn("created", "created_at", Form.TIME),
     TableColumn("updated", "updated_at", Form.TIME),
     TableColumn("deleted", "deleted_at", Form.TIME),

@@ -53,6 +53,7 @@ def show(
         print_json(record)
         return
     shown = {"shown": record["version"], "resources": record["resources"], "deleted_at": record["deleted_at"]}
+    shown["set_name"] = record["set_name"]
     print_details({**record["workflow"], **shown}, (*WORKFLOW_DETAILS, *VERSION_DETAILS), utc=utc)
     print()
     print(printable(definition_text(record["definition"]), lines=True))
@@ -145,6 +146,7 @@ def _resources(record: Record) -> str:
 
 
 VERSION_DETAILS: Final = (
+    TableColumn("set", "set_name"),
     TableColumn("deleted_at", "deleted_at", Form.TIME),
     TableColumn("version shown", "shown"),
     TableColumn("uses", _resources),

@@ -157,6 +157,14 @@ class Lists:
             f"kind: Workflow\nname: {name}\nstatus: active\nschedules: [{{name: nightly, cron: '@daily'}}]\n{steps}"
         )
 
+    def add_set(self) -> None:
+        number = next(self.numbers)
+        content = f"kind: Environment\nname: e{number}\n"
+        request = workflows_pb2.ApplyManifestsRequest(
+            files=[workflows_pb2.ManifestFile(name="f.yaml", content=content)], set_name=f"{'zma'[number % 3]}{number}"
+        )
+        self.call("ApplyManifests", request)
+
     def of_webhook(self) -> dict[str, Any]:
         return {"webhook_id": self.webhook_id}
 
@@ -218,6 +226,7 @@ LISTS = {
     "ListRunSteps": Listing(Lists.add_own_parked_run, Lists.of_run),
     "ListRuns": Listing(Lists.add_run),
     "ListSchedules": Listing(Lists.add_schedule),
+    "ListSets": Listing(Lists.add_set),
     "ListUsageHours": Listing(Lists.add_usage),
     "ListUsageRecords": Listing(Lists.add_usage),
     "ListUsers": Listing(Lists.add_user),
@@ -240,6 +249,7 @@ INTERNAL = {
     "ListResources",
     "ListRunLogs",
     "ListSchedules",
+    "ListSets",
     "ListUsageHours",
     "ListUsageRecords",
     "ListUsers",

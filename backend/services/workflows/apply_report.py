@@ -35,11 +35,14 @@ class Report(NamedTuple):
 
 
 def reports(tx: Tx, applied: Iterable[ApplyResult], capabilities: Capabilities, *, definitions: bool) -> list[Report]:
-    """Returns a report for each outcome, in its transaction; `definitions` adds `before` and `after`."""
+    """Returns a report of each outcome, in the transaction that made it.
+
+    `definitions` adds `before` and `after`, which one that was taken over from a set has anyway.
+    """
     return [
-        _of_workflow(tx, one, capabilities, definitions=definitions)
+        _of_workflow(tx, one, capabilities, definitions=definitions or one.taken_over)
         if one.kind == "Workflow"
-        else _of_resource(tx, one, capabilities, definitions=definitions)
+        else _of_resource(tx, one, capabilities, definitions=definitions or one.taken_over)
         for one in applied
     ]
 

@@ -20,13 +20,16 @@ from backend.services.dependencies import Services
 from backend.services.workflows import definitions, definitions_sql, resources_sql, sql, versions_sql
 from backend.services.workflows.apply_report import Report, reports, restored_reports
 from backend.services.workflows.definitions import WORKFLOW, files_of
+from backend.services.workflows.deletion import StoredVersions
 from backend.services.workflows.manifests.attachments import Attachments
 from backend.services.workflows.manifests.loader import Manifest, ManifestText, load_manifests, refused
 from backend.services.workflows.manifests.packages import all_packages
 from backend.services.workflows.manifests.writer import manifest_value, yaml_text
 from backend.services.workflows.manifests.yaml_reader import read_documents
 from backend.services.workflows.new_versions import ApplyResult, add_next_version, apply_manifests, next_version
+from backend.services.workflows.pruning import AppliedVersions, prune
 from backend.services.workflows.schedules import sync_schedules
+from backend.services.workflows.sets import ownership
 from backend.storage.database import Database, Tx
 from workflow_api.v1 import definitions_pb2, workflows_pb2
 
@@ -200,8 +203,8 @@ def apply_files(
     """Applies all files, or none; a dry run applies them in a transaction that is rolled back.
 
     Raises:
-        ApiError: see `load_manifests`, `lock_packages` and `apply_manifests`; `invalid_request`, if the files do not
-            hold the expected documents, or a newer version exists.
+        ApiError: see `load_manifests`, `lock_packages`, `ownership`, `apply_manifests` and `prune`;
+            `invalid_request`, if the files do not hold the expected documents, or a newer version exists.
     """
     files = [
         ManifestText(file.name, file.content, Attachments({each.path: each.content for each in file.attached_files}))
@@ -217,12 +220,17 @@ def apply_files(
     now = services.clock()
     capabilities = services.capabilities
 
+    naming = StoredVersions(services.database)
+
     def work(tx: Tx) -> list[Report]:
         require_versions(tx, manifests, expected)
-        applied = apply_manifests(tx, manifests, now=now, actor=actor)
-        return reports(tx, applied, capabilities, definitions=request.dry_run)
+        owned = ownership(tx, manifests, request)
+        applied = apply_manifests(tx, manifests, now=now, actor=actor, owned=owned)
+        pruned = prune(tx, owned, AppliedVersions(naming, manifests, applied), now=now, actor=actor)
+        found = reports(tx, applied, capabilities, definitions=request.dry_run)
+        return [*found, *(Report(one, [], []) for one in pruned)]
 
-    done = write_or_try(services.database, work, dry_run=request.dry_run)
+    done = naming.run(lambda: write_or_try(services.database, work, dry_run=request.dry_run))
     if not request.dry_run:
         packages.wake()
     return workflows_pb2.ApplyManifestsResponse(items=[applied_message(one, dry_run=request.dry_run) for one in done])
@@ -265,6 +273,8 @@ def applied_message(report: Report, *, dry_run: bool) -> workflows_pb2.AppliedRe
         manifest_difference=manifest_changes,
         not_ready=report.not_ready,
         warnings=report.warnings,
+        set_name=one.set_name,
+        previous_set=one.previous_set,
     )
 
 
@@ -308,6 +318,8 @@ def _restore(tx: Tx, request: definitions_pb2.RestoreWorkflowVersionRequest, now
             outcome,
             previous_version=row.newest_version,
             previous_status=row.status,
+            set_name=row.owner_set,
+            previous_set=row.owner_set,
         )
     else:
         applied = next_version(row, before, pins)
@@ -333,6 +345,8 @@ def _restore(tx: Tx, request: definitions_pb2.RestoreWorkflowVersionRequest, now
         }
         if applied.changed_resources:
             details["changed_resources"] = applied.changed_resources
+        if row.owner_set is not None:
+            details["set"] = row.owner_set
         audit.record(tx, at=now, actor=actor, action="workflow.applied", target=row.workflow_id, details=details)
         sync_schedules(tx, row.workflow_id, now)
     return applied

@@ -18,13 +18,14 @@ WORKFLOW = "Workflow"
 
 
 class Definition(NamedTuple):
-    """A workflow or resource: its kind in manifests, id, name, newest version, and whether it was deleted."""
+    """A definition by its kind in manifests, its newest version, whether it was deleted, and the set that owns it."""
 
     kind: str
     id: str
     name: str
     newest_version: int
     deleted: bool = False
+    owner_set: str | None = None
 
 
 def find(tx: Tx, kind: str, id_or_name: str, *, deleted: bool = False) -> Definition:
@@ -37,7 +38,9 @@ def find(tx: Tx, kind: str, id_or_name: str, *, deleted: bool = False) -> Defini
         workflow = sql.find(tx, id_or_name)
         if workflow is not None and (deleted or workflow.deleted_at is None):
             gone = workflow.deleted_at is not None
-            return Definition(kind, workflow.workflow_id, workflow.name, workflow.newest_version, gone)
+            return Definition(
+                kind, workflow.workflow_id, workflow.name, workflow.newest_version, gone, workflow.owner_set
+            )
         known = [row.name for row in sql.all_workflows(tx)]
     elif kind in RESOURCE_KINDS:
         resource = resources_sql.named_or_identified(tx, RESOURCE_KINDS[kind], id_or_name)
@@ -45,7 +48,7 @@ def find(tx: Tx, kind: str, id_or_name: str, *, deleted: bool = False) -> Defini
         if gone:
             resource = resources_sql.deleted(tx, RESOURCE_KINDS[kind], id_or_name)
         if resource is not None:
-            return Definition(kind, resource.resource_id, resource.name, resource.version, gone)
+            return Definition(kind, resource.resource_id, resource.name, resource.version, gone, resource.owner_set)
         listed = resources_sql.resources_of_kind(tx, RESOURCE_KINDS[kind], after="", limit=MOST_OF_A_KIND)
         known = [row.name for row in listed]
     else:

@@ -92,6 +92,7 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
             version=version,
             newest_version=found.newest_version,
             text=manifest_text(found.kind, json.loads(text)) if len(text) <= LONGEST_DEFINITION else "",
+            set_name=found.owner_set,
         )
 
     def CompareVersions(
@@ -143,6 +144,17 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
         now, actor = self._services.clock(), principal_of(context).audit_name
         found = delete_definition(self._services.database, request.kind, request.definition, now=now, actor=actor)
         return definitions_pb2.DeleteDefinitionResponse(kind=found.kind, id=found.id, name=found.name)
+
+    def ListSets(
+        self,
+        request: definitions_pb2.ListSetsRequest,
+        context: grpc.ServicerContext,
+    ) -> definitions_pb2.ListSetsResponse:
+        """Sets by name, with what each owns."""
+        # Read with manifests, which are imported when they are needed.
+        from backend.services.workflows.sets import set_page
+
+        return set_page(self._services, request)
 
     def RestoreWorkflowVersion(
         self, request: definitions_pb2.RestoreWorkflowVersionRequest, context: grpc.ServicerContext

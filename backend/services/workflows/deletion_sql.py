@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from sqlalchemy import Select, Text, bindparam, delete, exists, func, literal_column, select, update
+from sqlalchemy import Select, Text, bindparam, delete, exists, func, literal_column, null, select, update
 
 from backend.common.states import RUN_IN_FLIGHT
 from backend.services.workflows.sql import DELETED, deleted_name, touch
@@ -104,12 +104,13 @@ _DELETE_WORKFLOW = Command(
         status="inactive",
         updated_at=bindparam("now"),
         deleted_at=bindparam("now"),
+        owner_set=null(),
     )
 )
 _DELETE_RESOURCE = Command(
     update(resources)
     .where(resources.c.resource_id == bindparam("of"))
-    .values(name=bindparam("new_name"), kind=bindparam("new_kind"), updated_at=bindparam("now"))
+    .values(name=bindparam("new_name"), kind=bindparam("new_kind"), updated_at=bindparam("now"), owner_set=null())
 )
 # A deleted workflow has only ended runs, and the index over them serves.
 _UNNAMED_WORKFLOWS = ScalarQuery[str](

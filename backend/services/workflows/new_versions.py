@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from backend.resources.environments import sql as environments
 from backend.resources.environments.lock import lock_digest
@@ -13,17 +13,22 @@ from backend.services.workflows.definitions import archive_of
 from backend.services.workflows.manifests.loader import Manifest, refused
 from backend.services.workflows.manifests.names import MANIFEST_KINDS, MOST_OF_A_KIND, RESOURCE_KINDS
 from backend.services.workflows.schedules import sync_schedules
+from backend.services.workflows.sets import Ownership, record_owner
 from backend.services.workflows.uses import CurrentPins, changed_pins, pinned_names
 from backend.services.workflows.versions_sql import Pins
 from backend.storage.database import Tx
 from backend.storage.tables.workflows import WorkflowRow
+
+_NO_SETS: Final = Ownership()
 
 
 class ApplyResult(NamedTuple):
     """Outcome of one manifest or workflow; `outcome` is `created`, `updated` or `unchanged`.
 
     `changed_resources` are the agents and environments, each as `Agent counter`, whose change caused the new version.
-    `previous_version` and, for a workflow, `previous_status` are None if the name is new.
+    `previous_version` and, of a workflow, `previous_status` are None where none of the name existed. `set_name` and
+    `previous_set` are the sets that own it and owned it before, None for no set. The outcome of a pruned one is
+    `deleted`.
     """
 
     kind: str
@@ -34,10 +39,21 @@ class ApplyResult(NamedTuple):
     changed_resources: tuple[str, ...] = ()
     previous_version: int | None = None
     previous_status: str | None = None
+    set_name: str | None = None
+    previous_set: str | None = None
+
+    @property
+    def taken_over(self) -> bool:
+        """Whether a set lost a definition that stays."""
+        return self.outcome != "deleted" and self.previous_set not in {None, self.set_name}
 
 
-def apply_manifests(tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: str) -> list[ApplyResult]:
-    """Writes the changes of the manifests, with an audit record for each.
+def apply_manifests(
+    tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: str, owned: Ownership = _NO_SETS
+) -> list[ApplyResult]:
+    """Writes the changes of the manifests and their owner, with an audit record for each.
+
+    Workflows to be pruned get no new version, and what is to be pruned does not count.
 
     Returns the outcome of each document, then of each further workflow that got a new version because of them.
 
@@ -51,20 +67,39 @@ def apply_manifests(tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: s
     # Read after all resources are written, because a workflow may precede its agents in the files.
     present = CurrentPins(tx)
     applied = [
-        resources.get(number) or _workflow(tx, manifest, present, now) for number, manifest in enumerate(manifests)
+        _with_owner(tx, resources.get(number) or _workflow(tx, manifest, present, now), owned)
+        for number, manifest in enumerate(manifests)
     ]
-    _refuse_too_many(tx, manifests, applied)
-    applied += _workflows_that_use(tx, applied, present, now)
+    _refuse_too_many(tx, manifests, applied, owned)
+    applied += _workflows_that_use(tx, applied, present, now, owned)
     for one in applied:
-        if one.outcome != "unchanged":
-            details = {"name": one.name, "version": one.version, "outcome": one.outcome}
-            if one.changed_resources:
-                details["changed_resources"] = one.changed_resources
-            action = f"{RESOURCE_KINDS.get(one.kind, 'workflow')}.applied"
-            audit.record(tx, at=now, actor=actor, action=action, target=one.id, details=details)
-            if one.kind == "Workflow":
-                sync_schedules(tx, one.id, now)
+        _record(tx, one, now, actor)
+        if one.outcome != "unchanged" and one.kind == "Workflow":
+            sync_schedules(tx, one.id, now)
     return applied
+
+
+def _with_owner(tx: Tx, one: ApplyResult, owned: Ownership) -> ApplyResult:
+    before = owned.owners.get((one.kind, one.name))
+    record_owner(tx, one.kind, one.id, before, owned.set_name)
+    return one._replace(set_name=owned.set_name, previous_set=before)
+
+
+def _record(tx: Tx, one: ApplyResult, now: int, actor: str) -> None:
+    """Writes the audit record of an outcome; an unchanged definition has one only if its owner changes."""
+    changes_owner = one.set_name != one.previous_set
+    if one.outcome == "unchanged" and not changes_owner:
+        return
+    details: dict[str, object] = {"name": one.name, "version": one.version, "outcome": one.outcome}
+    if one.changed_resources:
+        details["changed_resources"] = one.changed_resources
+    if one.set_name is not None or changes_owner:
+        details["set"] = one.set_name
+    if changes_owner and one.previous_version is not None:
+        details["previous_set"] = one.previous_set
+    change = "set_changed" if one.outcome == "unchanged" else "applied"
+    action = f"{RESOURCE_KINDS.get(one.kind, 'workflow')}.{change}"
+    audit.record(tx, at=now, actor=actor, action=action, target=one.id, details=details)
 
 
 def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> ApplyResult:
@@ -108,14 +143,19 @@ def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> App
     )
 
 
-def _workflows_that_use(tx: Tx, applied: list[ApplyResult], present: CurrentPins, now: int) -> Iterator[ApplyResult]:
-    """Adds a version to each further workflow whose agents or environments have changed.
+def _workflows_that_use(
+    tx: Tx, applied: list[ApplyResult], present: CurrentPins, now: int, owned: Ownership
+) -> Iterator[ApplyResult]:
+    """Adds a version to each other workflow whose agents or environments have changed.
 
     Pins of unchanged resources stay, because a restore may have pinned a former version.
     """
     changed = {(RESOURCE_KINDS.get(one.kind, ""), one.name) for one in applied if one.outcome != "unchanged"}
     pins_before = versions_sql.newest_pins(tx)
+    pruned = owned.pruned_ids
     for row in sql.all_workflows(tx):
+        if row.workflow_id in pruned:
+            continue
         before = pins_before.get(row.workflow_id, {})
         pins = before | present.pins_for(changed & before.keys(), before)
         if pins != before:
@@ -151,7 +191,16 @@ def next_version(row: WorkflowRow, before: Pins, pins: Pins) -> ApplyResult:
     changed = tuple(f"{MANIFEST_KINDS[kind]} {name}" for kind, name in changed_pins(before, pins))
     version = row.newest_version + 1
     return ApplyResult(
-        "Workflow", row.name, row.workflow_id, version, "updated", changed, row.newest_version, row.status
+        "Workflow",
+        row.name,
+        row.workflow_id,
+        version,
+        "updated",
+        changed,
+        row.newest_version,
+        row.status,
+        row.owner_set,
+        row.owner_set,
     )
 
 
@@ -192,9 +241,10 @@ def _store_code(tx: Tx, manifest: Manifest, now: int) -> str | None:
     return digest
 
 
-def _refuse_too_many(tx: Tx, manifests: list[Manifest], applied: list[ApplyResult]) -> None:
+def _refuse_too_many(tx: Tx, manifests: list[Manifest], applied: list[ApplyResult], owned: Ownership) -> None:
     counts: Counter[str] = Counter(resources_sql.resource_counts(tx))
     counts["workflow"] = len(sql.all_workflows(tx))
+    counts.subtract(owned.pruned_of_kind)
     problems = [
         (f"{manifest.file}:{manifest.line}: kind", f"must not become more than {MOST_OF_A_KIND} of {manifest.kind}")
         for manifest, one in zip(manifests, applied, strict=True)

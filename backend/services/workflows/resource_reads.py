@@ -105,6 +105,7 @@ def _resource(row: ResourceRow) -> workflows_pb2.Resource:
             created_at=row.created_at,
             updated_at=row.updated_at,
             newest_passed=row.newest_passed,
+            owner_set=row.owner_set,
             **shown,
         )
     )
@@ -120,6 +121,7 @@ def _listed(row: ListedRow) -> workflows_pb2.Resource:
         status=_TEST_OUTCOMES[row.newest_passed] if row.kind == "connector" else row.status,
         created_at=to_timestamp(row.created_at),
         updated_at=to_timestamp(row.updated_at),
+        set_name=row.owner_set,
     )
 
 

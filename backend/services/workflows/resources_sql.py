@@ -30,6 +30,7 @@ class ResourceRow(NamedTuple):
     updated_at: int
     newest_passed: int | None
     ever_passed: int | None
+    owner_set: str | None
 
 
 class ListedRow(NamedTuple):
@@ -45,6 +46,7 @@ class ListedRow(NamedTuple):
     store: str | None
     status: str | None
     newest_passed: int | None
+    owner_set: str | None
 
 
 class ResourceNameRow(NamedTuple):
@@ -240,6 +242,7 @@ def add_resource(tx: Tx, *, kind: str, name: str, definition: str, now: int, sou
         definition=definition,
         created_at=now,
         updated_at=now,
+        owner_set=None,
     )
     _add_version(tx, resource_id, 1, definition, now, source_digest)
     return resource_id

@@ -106,6 +106,7 @@ def add_workflow(tx: Tx, *, name: str, description: str, status: str, now: int) 
         created_at=now,
         updated_at=now,
         deleted_at=None,
+        owner_set=None,
     )
     touch(tx)
     return workflow_id

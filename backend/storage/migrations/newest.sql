@@ -75,7 +75,7 @@ CREATE TABLE resources (
 	version INTEGER NOT NULL, 
 	definition TEXT NOT NULL, 
 	created_at BIGINT NOT NULL, 
-	updated_at BIGINT NOT NULL, 
+	updated_at BIGINT NOT NULL, owner_set TEXT, 
 	CONSTRAINT pk_resources PRIMARY KEY (resource_id), 
 	CONSTRAINT uq_resources_kind_name UNIQUE (kind, name)
 );
@@ -147,7 +147,7 @@ CREATE TABLE workflows (
 	active_version INTEGER, 
 	newest_version INTEGER NOT NULL, 
 	created_at BIGINT NOT NULL, 
-	updated_at BIGINT NOT NULL, deleted_at BIGINT, 
+	updated_at BIGINT NOT NULL, deleted_at BIGINT, owner_set TEXT, 
 	CONSTRAINT pk_workflows PRIMARY KEY (workflow_id), 
 	CONSTRAINT uq_workflows_name UNIQUE (name)
 );
@@ -629,4 +629,4 @@ CREATE TABLE step_items (
 );
 CREATE INDEX ix_runs_children ON runs (parent_run_id, created_at, run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX ix_runs_children_in_flight ON runs (key_id) WHERE parent_run_id IS NOT NULL AND (status = 'queued' OR status = 'running' OR status = 'waiting_for_approval');
-INSERT INTO alembic_version (version_num) VALUES ('0034');
+INSERT INTO alembic_version (version_num) VALUES ('0035');

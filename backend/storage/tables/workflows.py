@@ -34,6 +34,8 @@ workflows = Table(
     # Null unless it was deleted. Its name then ends with a line break and its id, which frees it for another workflow,
     # and the row stays as long as a run names one of its versions.
     Column("deleted_at", BigInteger),
+    # Name of the set that owns it; null if none does.
+    Column("owner_set", Text),
     Index(None, "name", "workflow_id"),
 )
 
@@ -51,6 +53,7 @@ class WorkflowRow(NamedTuple):
     created_at: int
     updated_at: int
     deleted_at: int | None = None
+    owner_set: str | None = None
 
 
 workflow_versions = Table(
@@ -78,6 +81,8 @@ resources = Table(
     Column("definition", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    # Name of the set that owns it; null if none does.
+    Column("owner_set", Text),
     UniqueConstraint("kind", "name"),
 )
 

@@ -174,6 +174,7 @@ class Manifest(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     NEWEST_VERSION_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
+    SET_NAME_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """Its kind."""
     id: _builtins.str
@@ -189,6 +190,8 @@ class Manifest(_message.Message):
     workflow. The code of an agent is in it; the folder of one with `source` is not. Empty where the definition has more
     than 262,144 characters.
     """
+    set_name: _builtins.str
+    """The set that owns the definition; absent where none does."""
     def __init__(
         self,
         *,
@@ -198,12 +201,15 @@ class Manifest(_message.Message):
         version: _builtins.int = ...,
         newest_version: _builtins.int = ...,
         text: _builtins.str = ...,
+        set_name: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_set_name", b"_set_name", "set_name", b"set_name"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "kind", b"kind", "name", b"name", "newest_version", b"newest_version", "text", b"text", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_set_name", b"_set_name", "id", b"id", "kind", b"kind", "name", b"name", "newest_version", b"newest_version", "set_name", b"set_name", "text", b"text", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__set_name: _TypeAlias = _typing.Literal["set_name"]  # noqa: Y015
+    _WhichOneofArgType__set_name: _TypeAlias = _typing.Literal["_set_name", b"_set_name"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__set_name) -> _WhichOneofReturnType__set_name | None: ...
 
 Global___Manifest: _TypeAlias = Manifest  # noqa: Y015
 
@@ -628,6 +634,126 @@ class DeleteDefinitionResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeleteDefinitionResponse: _TypeAlias = DeleteDefinitionResponse  # noqa: Y015
+
+@_typing.final
+class ListSetsRequest(_message.Message):
+    """Asks for sets."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Most sets to return."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+
+Global___ListSetsRequest: _TypeAlias = ListSetsRequest  # noqa: Y015
+
+@_typing.final
+class SetMember(_message.Message):
+    """A definition that a set owns."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """`Workflow`, `Agent`, `Environment`, `Connector` or `KnowledgeGraph`."""
+    id: _builtins.str
+    """Its id."""
+    name: _builtins.str
+    """Its name."""
+    version: _builtins.int
+    """Its newest version."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "kind", b"kind", "name", b"name", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetMember: _TypeAlias = SetMember  # noqa: Y015
+
+@_typing.final
+class DefinitionSet(_message.Message):
+    """A set: definitions that `WorkflowsService/ApplyManifests` with its name alone changes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name."""
+    @_builtins.property
+    def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___SetMember]:
+        """What it owns, by kind, then name."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        members: _abc.Iterable[Global___SetMember] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["members", b"members", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DefinitionSet: _TypeAlias = DefinitionSet  # noqa: Y015
+
+@_typing.final
+class ListSetsResponse(_message.Message):
+    """A page of sets."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where the next page begins; absent on the last one."""
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___DefinitionSet]:
+        """The sets."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___DefinitionSet] | None = ...,
+        next_page_token: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
+
+Global___ListSetsResponse: _TypeAlias = ListSetsResponse  # noqa: Y015
 
 @_typing.final
 class RestoreWorkflowVersionRequest(_message.Message):

@@ -72,6 +72,11 @@ class DefinitionsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_definitions__pb2.DeleteDefinitionRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_definitions__pb2.DeleteDefinitionResponse.FromString,
                 _registered_method=True)
+        self.ListSets = channel.unary_unary(
+                '/workflow_api.v1.DefinitionsService/ListSets',
+                request_serializer=workflow__api_dot_v1_dot_definitions__pb2.ListSetsRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_definitions__pb2.ListSetsResponse.FromString,
+                _registered_method=True)
         self.RestoreWorkflowVersion = channel.unary_unary(
                 '/workflow_api.v1.DefinitionsService/RestoreWorkflowVersion',
                 request_serializer=workflow__api_dot_v1_dot_definitions__pb2.RestoreWorkflowVersionRequest.SerializeToString,
@@ -142,6 +147,13 @@ class DefinitionsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListSets(self, request, context):
+        """The sets that own definitions, by name, each with what it owns.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RestoreWorkflowVersion(self, request, context):
         """Makes a new active version of a workflow from a former one, with the definition, agents and environments of that.
         Agents, environments and other workflows stay as they are.
@@ -194,6 +206,11 @@ def add_DefinitionsServiceServicer_to_server(servicer, server):
                     servicer.DeleteDefinition,
                     request_deserializer=workflow__api_dot_v1_dot_definitions__pb2.DeleteDefinitionRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_definitions__pb2.DeleteDefinitionResponse.SerializeToString,
+            ),
+            'ListSets': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSets,
+                    request_deserializer=workflow__api_dot_v1_dot_definitions__pb2.ListSetsRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_definitions__pb2.ListSetsResponse.SerializeToString,
             ),
             'RestoreWorkflowVersion': grpc.unary_unary_rpc_method_handler(
                     servicer.RestoreWorkflowVersion,
@@ -398,6 +415,33 @@ class DefinitionsService:
             '/workflow_api.v1.DefinitionsService/DeleteDefinition',
             workflow__api_dot_v1_dot_definitions__pb2.DeleteDefinitionRequest.SerializeToString,
             workflow__api_dot_v1_dot_definitions__pb2.DeleteDefinitionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.DefinitionsService/ListSets',
+            workflow__api_dot_v1_dot_definitions__pb2.ListSetsRequest.SerializeToString,
+            workflow__api_dot_v1_dot_definitions__pb2.ListSetsResponse.FromString,
             options,
             channel_credentials,
             insecure,

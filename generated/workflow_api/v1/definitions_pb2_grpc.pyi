@@ -57,6 +57,8 @@ class DefinitionsServiceStub:
     it, with the names of what does: workflows whose newest version names it, runs that have not ended, keys and people
     whose list names a workflow, and publications to a knowledge graph that are under way.
     """
+    ListSets: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.ListSetsRequest, _definitions_pb2.ListSetsResponse]
+    """The sets that own definitions, by name, each with what it owns."""
     RestoreWorkflowVersion: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.RestoreWorkflowVersionRequest, _definitions_pb2.RestoreWorkflowVersionResponse]
     """Makes a new active version of a workflow from a former one, with the definition, agents and environments of that.
     Agents, environments and other workflows stay as they are.
@@ -91,6 +93,8 @@ class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
     it, with the names of what does: workflows whose newest version names it, runs that have not ended, keys and people
     whose list names a workflow, and publications to a knowledge graph that are under way.
     """
+    ListSets: _aio.UnaryUnaryMultiCallable[_definitions_pb2.ListSetsRequest, _definitions_pb2.ListSetsResponse]  # type: ignore[assignment]
+    """The sets that own definitions, by name, each with what it owns."""
     RestoreWorkflowVersion: _aio.UnaryUnaryMultiCallable[_definitions_pb2.RestoreWorkflowVersionRequest, _definitions_pb2.RestoreWorkflowVersionResponse]  # type: ignore[assignment]
     """Makes a new active version of a workflow from a former one, with the definition, agents and environments of that.
     Agents, environments and other workflows stay as they are.
@@ -164,6 +168,14 @@ class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
         it, with the names of what does: workflows whose newest version names it, runs that have not ended, keys and people
         whose list names a workflow, and publications to a knowledge graph that are under way.
         """
+
+    @_abc_1.abstractmethod
+    def ListSets(
+        self,
+        request: _definitions_pb2.ListSetsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_definitions_pb2.ListSetsResponse, _abc.Awaitable[_definitions_pb2.ListSetsResponse]]:
+        """The sets that own definitions, by name, each with what it owns."""
 
     @_abc_1.abstractmethod
     def RestoreWorkflowVersion(

@@ -598,10 +598,25 @@ class ApplyManifestsRequest(_message.Message):
     DRY_RUN_FIELD_NUMBER: _builtins.int
     UPGRADE_PACKAGES_FIELD_NUMBER: _builtins.int
     EXPECTED_FIELD_NUMBER: _builtins.int
+    SET_NAME_FIELD_NUMBER: _builtins.int
+    PRUNE_FIELD_NUMBER: _builtins.int
+    TAKE_OVER_FIELD_NUMBER: _builtins.int
     dry_run: _builtins.bool
     """Only tells what would be applied; nothing is changed."""
     upgrade_packages: _builtins.bool
     """Takes the newest releases that satisfy the packages of the environments, instead of those locked before."""
+    set_name: _builtins.str
+    """The set that owns every definition of the files afterwards. A definition that another set owns is refused, and
+    where this is absent one that any set owns, unless `take_over` is given.
+    """
+    prune: _builtins.bool
+    """Whether to delete what the set owns and the files do not hold. Nothing is applied where anything else uses it, by
+    the rules of `DefinitionsService/DeleteDefinition`. Requires `set_name`.
+    """
+    take_over: _builtins.bool
+    """Whether to apply definitions that other sets own, too. They belong to `set_name` afterwards, or to no set where
+    that is absent.
+    """
     @_builtins.property
     def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___ManifestFile]:
         """The files, in order, with the files that their documents name."""
@@ -619,12 +634,17 @@ class ApplyManifestsRequest(_message.Message):
         dry_run: _builtins.bool = ...,
         upgrade_packages: _builtins.bool = ...,
         expected: _abc.Iterable[Global___ExpectedVersion] | None = ...,
+        set_name: _builtins.str | None = ...,
+        prune: _builtins.bool = ...,
+        take_over: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_set_name", b"_set_name", "set_name", b"set_name"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "expected", b"expected", "files", b"files", "upgrade_packages", b"upgrade_packages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_set_name", b"_set_name", "dry_run", b"dry_run", "expected", b"expected", "files", b"files", "prune", b"prune", "set_name", b"set_name", "take_over", b"take_over", "upgrade_packages", b"upgrade_packages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__set_name: _TypeAlias = _typing.Literal["set_name"]  # noqa: Y015
+    _WhichOneofArgType__set_name: _TypeAlias = _typing.Literal["_set_name", b"_set_name"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__set_name) -> _WhichOneofReturnType__set_name | None: ...
 
 Global___ApplyManifestsRequest: _TypeAlias = ApplyManifestsRequest  # noqa: Y015
 
@@ -675,6 +695,8 @@ class AppliedResource(_message.Message):
     NOT_READY_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
     MANIFEST_DIFFERENCE_FIELD_NUMBER: _builtins.int
+    SET_NAME_FIELD_NUMBER: _builtins.int
+    PREVIOUS_SET_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """`Environment`, `Connector`, `Agent`, `KnowledgeGraph` or `Workflow`."""
     name: _builtins.str
@@ -684,15 +706,19 @@ class AppliedResource(_message.Message):
     version: _builtins.int
     """Version now, or after a dry run were it applied."""
     outcome: _builtins.str
-    """`created`, `updated` or `unchanged`."""
+    """`created`, `updated`, `unchanged`, or `deleted` where it was pruned."""
     previous_version: _builtins.int
     """Version before; absent where none of the name existed."""
     difference: _builtins.str
-    """Of a dry run: what changes in the definition with its defaults, as a unified difference of YAML; empty where
-    nothing existed before, or nothing changes.
+    """Of a dry run, and of a definition taken over from a set: what changes in the definition with its defaults, as a
+    unified difference of YAML; empty where nothing existed before, or nothing changes.
     """
     manifest_difference: _builtins.str
     """The same difference as `difference`, without fields that have their default and in the order of the reference."""
+    set_name: _builtins.str
+    """The set that owns it now, or after a dry run were it applied; absent where none does."""
+    previous_set: _builtins.str
+    """The set that owned it before; absent where none did."""
     @_builtins.property
     def changed_resources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The agents and environments whose change made this version of a workflow, each as `Agent counter`."""
@@ -719,14 +745,25 @@ class AppliedResource(_message.Message):
         not_ready: _abc.Iterable[_builtins.str] | None = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
         manifest_difference: _builtins.str = ...,
+        set_name: _builtins.str | None = ...,
+        previous_set: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version", "previous_version", b"previous_version"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_previous_set", b"_previous_set", "_previous_version", b"_previous_version", "_set_name", b"_set_name", "previous_set", b"previous_set", "previous_version", b"previous_version", "set_name", b"set_name"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version", "changed_resources", b"changed_resources", "difference", b"difference", "id", b"id", "kind", b"kind", "manifest_difference", b"manifest_difference", "name", b"name", "not_ready", b"not_ready", "outcome", b"outcome", "previous_version", b"previous_version", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_previous_set", b"_previous_set", "_previous_version", b"_previous_version", "_set_name", b"_set_name", "changed_resources", b"changed_resources", "difference", b"difference", "id", b"id", "kind", b"kind", "manifest_difference", b"manifest_difference", "name", b"name", "not_ready", b"not_ready", "outcome", b"outcome", "previous_set", b"previous_set", "previous_version", b"previous_version", "set_name", b"set_name", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__previous_set: _TypeAlias = _typing.Literal["previous_set"]  # noqa: Y015
+    _WhichOneofArgType__previous_set: _TypeAlias = _typing.Literal["_previous_set", b"_previous_set"]  # noqa: Y015
     _WhichOneofReturnType__previous_version: _TypeAlias = _typing.Literal["previous_version"]  # noqa: Y015
     _WhichOneofArgType__previous_version: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version"]  # noqa: Y015
+    _WhichOneofReturnType__set_name: _TypeAlias = _typing.Literal["set_name"]  # noqa: Y015
+    _WhichOneofArgType__set_name: _TypeAlias = _typing.Literal["_set_name", b"_set_name"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__previous_set) -> _WhichOneofReturnType__previous_set | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__previous_version) -> _WhichOneofReturnType__previous_version | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__set_name) -> _WhichOneofReturnType__set_name | None: ...
 
 Global___AppliedResource: _TypeAlias = AppliedResource  # noqa: Y015
 
@@ -739,7 +776,9 @@ class ApplyManifestsResponse(_message.Message):
     ITEMS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___AppliedResource]:
-        """One entry a document, then one for each other workflow that has a new version because of them."""
+        """One entry a document, then one for each other workflow that has a new version because of them, then one for each
+        definition that was pruned.
+        """
 
     def __init__(
         self,
@@ -819,10 +858,13 @@ class WorkflowDefinition(_message.Message):
     DEFINITION_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
     DELETED_AT_FIELD_NUMBER: _builtins.int
+    SET_NAME_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """Number of the version."""
     definition: _builtins.str
     """The manifest as a JSON object."""
+    set_name: _builtins.str
+    """The set that owns the workflow; absent where none does."""
     @_builtins.property
     def workflow(self) -> Global___Workflow:
         """The workflow."""
@@ -843,14 +885,20 @@ class WorkflowDefinition(_message.Message):
         definition: _builtins.str = ...,
         resources: _abc.Iterable[Global___VersionResource] | None = ...,
         deleted_at: _timestamp_pb2.Timestamp | None = ...,
+        set_name: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at", "deleted_at", b"deleted_at", "workflow", b"workflow"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at", "_set_name", b"_set_name", "deleted_at", b"deleted_at", "set_name", b"set_name", "workflow", b"workflow"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at", "definition", b"definition", "deleted_at", b"deleted_at", "resources", b"resources", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at", "_set_name", b"_set_name", "definition", b"definition", "deleted_at", b"deleted_at", "resources", b"resources", "set_name", b"set_name", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deleted_at: _TypeAlias = _typing.Literal["deleted_at"]  # noqa: Y015
     _WhichOneofArgType__deleted_at: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at"]  # noqa: Y015
+    _WhichOneofReturnType__set_name: _TypeAlias = _typing.Literal["set_name"]  # noqa: Y015
+    _WhichOneofArgType__set_name: _TypeAlias = _typing.Literal["_set_name", b"_set_name"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__deleted_at) -> _WhichOneofReturnType__deleted_at | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__set_name) -> _WhichOneofReturnType__set_name | None: ...
 
 Global___WorkflowDefinition: _TypeAlias = WorkflowDefinition  # noqa: Y015
 
@@ -941,6 +989,7 @@ class Resource(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     CREATED_AT_FIELD_NUMBER: _builtins.int
     UPDATED_AT_FIELD_NUMBER: _builtins.int
+    SET_NAME_FIELD_NUMBER: _builtins.int
     kind: Global___ResourceKind.ValueType
     """Its kind."""
     resource_id: _builtins.str
@@ -955,6 +1004,8 @@ class Resource(_message.Message):
     """`active` or `inactive` of an environment; `passed`, `failed` or `not tested` of a connector, by the last test of its
     newest version; null for others.
     """
+    set_name: _builtins.str
+    """The set that owns it; null where none does."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it was first applied."""
@@ -974,15 +1025,20 @@ class Resource(_message.Message):
         status: _builtins.str | None = ...,
         created_at: _timestamp_pb2.Timestamp | None = ...,
         updated_at: _timestamp_pb2.Timestamp | None = ...,
+        set_name: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_status", b"_status", "_type", b"_type", "created_at", b"created_at", "status", b"status", "type", b"type", "updated_at", b"updated_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_set_name", b"_set_name", "_status", b"_status", "_type", b"_type", "created_at", b"created_at", "set_name", b"set_name", "status", b"status", "type", b"type", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_status", b"_status", "_type", b"_type", "created_at", b"created_at", "kind", b"kind", "name", b"name", "resource_id", b"resource_id", "status", b"status", "type", b"type", "updated_at", b"updated_at", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_set_name", b"_set_name", "_status", b"_status", "_type", b"_type", "created_at", b"created_at", "kind", b"kind", "name", b"name", "resource_id", b"resource_id", "set_name", b"set_name", "status", b"status", "type", b"type", "updated_at", b"updated_at", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__set_name: _TypeAlias = _typing.Literal["set_name"]  # noqa: Y015
+    _WhichOneofArgType__set_name: _TypeAlias = _typing.Literal["_set_name", b"_set_name"]  # noqa: Y015
     _WhichOneofReturnType__status: _TypeAlias = _typing.Literal["status"]  # noqa: Y015
     _WhichOneofArgType__status: _TypeAlias = _typing.Literal["_status", b"_status"]  # noqa: Y015
     _WhichOneofReturnType__type: _TypeAlias = _typing.Literal["type"]  # noqa: Y015
     _WhichOneofArgType__type: _TypeAlias = _typing.Literal["_type", b"_type"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__set_name) -> _WhichOneofReturnType__set_name | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__status) -> _WhichOneofReturnType__status | None: ...
     @_typing.overload

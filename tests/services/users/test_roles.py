@@ -45,7 +45,8 @@ MATRIX = {
     "Audit": {"ListAuditRecords": "a", "ExportAuditRecords": "a"},
     "Caller": {"GetMe": ""},
     "Definitions": dict.fromkeys(
-        ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses", "FindResources"), "aov"
+        ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses", "FindResources", "ListSets"),
+        "aov",
     )
     | {"FindWorkflows": "aopvc", "GetAgentCode": "aov", "DeleteDefinition": "a", "RestoreWorkflowVersion": "a"},
     "DeploymentHealth": {"GetDeploymentHealth": "aov", "GetRetention": "aov", "GetSecretUse": "a"},

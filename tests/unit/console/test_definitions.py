@@ -87,6 +87,23 @@ def test_the_editor_has_the_newest_version_with_numbered_lines() -> None:
     assert 'name="base" value="2"' in page
 
 
+def test_the_editor_says_which_set_owns_a_definition() -> None:
+    owned = Manifest(
+        kind="Agent", id="agt_1", name="counter", version=2, newest_version=2, text=TEXT, set_name="billing"
+    )
+    assert "apply --set billing" in html(answered(services(GetManifest=owned), "GET", EDIT, HERE))
+    assert "--set" not in html(answered(services(), "GET", EDIT, HERE))
+
+
+@pytest.mark.parametrize("set_name", [None, "billing"])
+def test_an_agent_is_shown_with_the_set_that_owns_it(set_name: str | None) -> None:
+    backend = services()
+    agent = Resource(resource_id="agt_1", name="counter", version=2, type="python", set_name=set_name)
+    backend.answers["WorkflowsService/GetResource"] = ResourceDefinition(resource=agent, shown_version=2)
+    page = html(answered(backend, "GET", "/agents/{definition_id}", HERE))
+    assert ("Set <strong>billing</strong> owns it" in page) is (set_name is not None)
+
+
 def test_a_problem_is_shown_with_its_line_and_the_text_stays() -> None:
     backend = services()
     backend.answers[APPLY] = invalid(("manifest:2: name", "must be short"), ("files", "must hold Agent"))

@@ -16,6 +16,7 @@ from contract.metadata import STATUS_TRAILER
 from deploy.cli.main import run
 from workflow_api.v1 import (
     audit_pb2,
+    definitions_pb2,
     deployment_pb2,
     environments_pb2,
     keys_pb2,
@@ -34,6 +35,7 @@ SERVICES = (
     deployment_pb2.DESCRIPTOR,
     environments_pb2.DESCRIPTOR,
     audit_pb2.DESCRIPTOR,
+    definitions_pb2.DESCRIPTOR,
     keys_pb2.DESCRIPTOR,
     outputs_pb2.DESCRIPTOR,
     usage_pb2.DESCRIPTOR,

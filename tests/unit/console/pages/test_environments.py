@@ -157,3 +157,11 @@ def test_the_page_is_refreshed_until_the_build_has_ended() -> None:
         return seen + [name async for name, _ in answer.events]
 
     assert asyncio.run(events()) == ["refresh", "refresh", "end"]
+
+
+def test_an_environment_is_shown_with_the_set_that_owns_it() -> None:
+    backend = services(build())
+    assert "owns it" not in html(answered(backend, "GET", ONE, HERE))
+    answer: Any = backend.answers["WorkflowsService/GetResource"]
+    answer.resource.set_name = "billing"
+    assert "Set <strong>billing</strong> owns it" in html(answered(backend, "GET", ONE, HERE))

@@ -80,6 +80,14 @@ def test_the_list_has_every_workflow_of_every_status_and_page() -> None:
     assert "not ready" in text
 
 
+def test_a_workflow_is_shown_with_the_set_that_owns_it() -> None:
+    backend = services()
+    assert "owns it" not in html(answered(backend, "GET", ONE, HERE))
+    answer: Any = backend.answers["WorkflowsService/GetWorkflowDefinition"]
+    answer.set_name = "billing"
+    assert "Set <strong>billing</strong> owns it" in html(answered(backend, "GET", ONE, HERE))
+
+
 def test_a_workflow_shows_its_steps_parameters_and_definition() -> None:
     steps = [
         {

@@ -12,6 +12,7 @@ from contract.times import to_timestamp
 from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import (
     audit_pb2,
+    definitions_pb2,
     deployment_pb2,
     errors_pb2,
     keys_pb2,
@@ -330,6 +331,57 @@ def test_apply_names_new_workflow_versions_and_their_causes(backend: FakeBackend
 
     listed = command("apply", str(file), "--grpc", backend.address, "--json").json["items"]
     assert [item["changed_resources"] for item in listed] == [[], ["Agent counter", "Environment large"]]
+
+
+def test_apply_for_a_set_sends_it_and_prints_owners_and_what_was_pruned(backend: FakeBackend, tmp_path: Path) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text("kind: Agent\n")
+
+    def item(name: str, outcome: str, **sets: str) -> workflows_pb2.AppliedResource:
+        return workflows_pb2.AppliedResource(kind="Agent", name=name, id="agt", version=1, outcome=outcome, **sets)
+
+    items = [
+        item("kept", "unchanged", set_name="billing", previous_set="billing"),
+        item("new", "created", set_name="billing"),
+        item("taken", "updated", set_name="billing", previous_set="payroll"),
+        item("gone", "deleted", previous_set="billing"),
+    ]
+    items[2].difference = "--- a\n+++ b\n-old\n+new\n"
+    backend.answers["ApplyManifests"] = workflows_pb2.ApplyManifestsResponse(items=items)
+
+    options = ("--set", "billing", "--prune", "--take-over", "--grpc", backend.address)
+    lines = command("apply", str(file), *options).out.splitlines()
+
+    sent = backend.request("ApplyManifests")
+    assert (sent.set_name, sent.prune, sent.take_over) == ("billing", True, True)
+    assert lines[0].split()[-1] == "SET"
+    assert [line.split()[5:] for line in lines[1:5]] == [
+        ["billing"],
+        ["billing"],
+        ["payroll", "→", "billing"],
+        ["billing", "→", "-"],
+    ]
+    assert lines[5:] == ["", "--- a", "+++ b", "-old", "+new"]
+
+
+def test_a_prune_without_a_set_is_misuse(backend: FakeBackend, tmp_path: Path) -> None:
+    refused = command("apply", str(tmp_path / "missing.yaml"), "--prune", "--grpc", backend.address)
+    assert (refused.code, backend.requests) == (2, [])
+    assert "--set" in refused.err
+
+
+def test_sets_are_listed_with_the_numbers_of_what_they_own(backend: FakeBackend) -> None:
+    members = [
+        definitions_pb2.SetMember(kind=kind, id=f"id_{number}", name=f"n{number}", version=1)
+        for number, kind in enumerate(("Agent", "Agent", "KnowledgeGraph", "Workflow"))
+    ]
+    answer = definitions_pb2.ListSetsResponse(items=[definitions_pb2.DefinitionSet(name="billing", members=members)])
+    backend.answers["ListSets"] = [answer] * 2
+    head, row = command("sets", "list", "--grpc", backend.address).out.splitlines()
+    assert head.split() == ["NAME", "WORKFLOWS", "AGENTS", "ENVIRONMENTS", "CONNECTORS", "GRAPHS"]
+    assert row.split() == ["billing", "1", "2", "0", "0", "1"]
+    (listed,) = command("sets", "list", "--grpc", backend.address, "--json").json["items"]
+    assert listed["members"][0] == {"kind": "Agent", "id": "id_0", "name": "n0", "version": 1}
 
 
 def test_a_dry_run_prints_versions_differences_and_what_is_not_ready(backend: FakeBackend, tmp_path: Path) -> None:
