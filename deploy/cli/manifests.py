@@ -9,6 +9,7 @@ from deploy.cli.option_names import option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
 from deploy.cli.output.printing import Record, TableColumn, print_json, print_line, print_table
 from deploy.cli.output.records import record_of
+from deploy.cli.variable_options import VariableFiles, VariableOptions, given_variables, warn_of_unused
 from deploy.client.backend import connected
 from deploy.client.manifests import check_texts, read_manifests, read_texts, refused
 from workflow_api.v1 import definitions_pb2, workflows_pb2
@@ -38,6 +39,8 @@ def apply_command(
     upgrade_packages: Annotated[
         bool, typer.Option("--upgrade-packages", help="Lock the packages of environments to their newest releases.")
     ] = False,
+    variable_files: VariableFiles = None,
+    variables: VariableOptions = None,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
@@ -45,12 +48,19 @@ def apply_command(
 
     An agent or environment that changes makes a new version of each workflow that uses it.
     """
-    manifests = read_manifests(files)
+    given = given_variables(variable_files, variables)
+    manifests = read_manifests(files, given.values)
     with connected(grpc) as backend:
         request = workflows_pb2.ApplyManifestsRequest(
-            files=manifests, dry_run=dry_run, upgrade_packages=upgrade_packages
+            files=manifests,
+            dry_run=dry_run,
+            upgrade_packages=upgrade_packages,
+            variables=given.texts,
+            text_variables=given.quoted,
         )
-        items = record_of(backend.call(backend.workflows.ApplyManifests, request, LOCKING_SECONDS))["items"]
+        answer = backend.call(backend.workflows.ApplyManifests, request, LOCKING_SECONDS)
+    warn_of_unused(given, answer.used_variables)
+    items = record_of(answer)["items"]
     if as_json:
         print_json({"items": items})
         return
@@ -128,6 +138,8 @@ def validate_command(
             "--allow-missing", help="Accept names that no file has, which may be applied already or come later."
         ),
     ] = False,
+    variable_files: VariableFiles = None,
+    variables: VariableOptions = None,
     as_json: Json = False,
 ) -> None:
     """Check manifests without a server, by the rules of `apply`, and print every problem.
@@ -135,9 +147,11 @@ def validate_command(
     Every agent, environment, connector and knowledge graph that a workflow names must be in one of the files. What
     keeps a workflow from being ready, such as a step without an agent, is accepted as by `apply`, and listed.
     """
-    loaded = check_texts(read_texts(files), complete=not allow_missing)
+    given = given_variables(variable_files, variables)
+    loaded = check_texts(read_texts(files, given.values), given.values, complete=not allow_missing)
     if loaded.problems:
         raise refused(loaded.problems)
+    warn_of_unused(given, loaded.used)
     if as_json:
         documents = [
             {"kind": one.kind, "name": one.name, "file": one.file, "line": one.line} for one in loaded.manifests

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from backend.common.json_text import JsonObject
+from backend.services.workflows.manifests.environment_variables import ENVIRONMENT_VARIABLES
 from backend.services.workflows.manifests.names import DEFAULT_ENVIRONMENT
 from backend.services.workflows.manifests.packages import PYTHON
 from backend.services.workflows.manifests.publishing import GRAPH_STORES
@@ -53,6 +54,12 @@ ENVIRONMENT: Final = Record(
             default=DEFAULT_ENVIRONMENT["python"],
             about="Python packages of its steps; the standard library alone without it.",
             example={"packages": ["pandas==2.3.*"]},
+        ),
+        "variables": Field(
+            ENVIRONMENT_VARIABLES,
+            default=DEFAULT_ENVIRONMENT["variables"],
+            about="Variables in `os.environ` of its steps; plain text that everybody who sees the manifest sees.",
+            example={"REPORT_LANGUAGE": "de"},
         ),
     }
 )
