@@ -29,9 +29,9 @@ TEXT = """
 """
 
 
-def applied(workflows: Workflows, text: str = TEXT, dry_run: bool = False, **variables: str) -> Any:
+def applied(workflows: Workflows, text: str = TEXT, **variables: str) -> Any:
     file = workflows_pb2.ManifestFile(name="f.yaml", content=textwrap.dedent(text))
-    request = workflows_pb2.ApplyManifestsRequest(files=[file], variables=variables, dry_run=dry_run)
+    request = workflows_pb2.ApplyManifestsRequest(files=[file], variables=variables)
     return workflows.call("ApplyManifests", request)
 
 

@@ -12,6 +12,7 @@ from backend.services.workflows.manifests.publishing import GRAPH_STORES
 from backend.services.workflows.manifests.python_agent import PYTHON_AGENT
 from backend.services.workflows.manifests.records import LONG_TEXT, Field, ListOf, Record, Variant, name_field
 from backend.services.workflows.manifests.shapes import HTTP_ADDRESS, SECRET_NAME, Flag, Number, OneOf, Text, Whole
+from backend.services.workflows.manifests.variables_schema import with_references
 from backend.services.workflows.manifests.workflow_fields import JSON_SCHEMA, WORKFLOW
 
 LARGEST_DEFINITION_BYTES: Final = 8 * 2**20
@@ -174,10 +175,10 @@ def manifest_schema() -> JsonObject:
     """Returns the JSON Schema (draft 2020-12) of one document of a manifest file.
 
     It is made from the rules by which manifests are read, and accepts whatever these accept. Rules between fields are
-    beyond it, as are the syntax of code and patterns.
+    beyond it, as are the syntax of code and patterns, and values of variables.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Manifest of the Programmatic Workflow API",
-        **DOCUMENT.json_schema(),
+        **with_references(DOCUMENT.json_schema()),
     }

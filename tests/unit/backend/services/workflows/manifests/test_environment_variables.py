@@ -53,5 +53,5 @@ def test_a_variable_beyond_its_bounds_is_refused_by_its_field(variables: Any, fi
 
 
 def test_every_variable_of_the_sandbox_is_refused() -> None:
-    layout = Layout(*("/x" for _ in range(7)), packages="/packages")
+    layout = Layout("/w", "/o", "/s", "/i", "/f", "/t", "/c", "/packages")
     assert layout.environment().keys() - {"PYTHONPATH"} <= SET_BY_THE_SANDBOX
