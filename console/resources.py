@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from console.definitions.kinds import AGENT, CONNECTOR, ENVIRONMENT, GRAPH, DefinitionKind
-from console.definitions.versions import NO_VERSION, NOT_THERE, VersionList, read_manifest, read_versions, version_of
+from console.definitions.versions import (
+    NO_VERSION,
+    NOT_THERE,
+    VersionList,
+    read_manifest,
+    read_versions,
+    shown_variables,
+    version_of,
+)
 from console.paging import all_items
 from console.rendering.formatting import Badge
 from console.visit import View, Visit
@@ -110,6 +118,7 @@ async def details_of(visit: Visit, shown: ResourceVersion) -> dict[str, Any]:
         "kind": kind,
         "resource": resource,
         "version": shown.answer.shown_version,
+        "variables": shown_variables(shown.answer.variables),
         "fields": shown.fields,
         "here": shown.here,
         "manifest": manifest,

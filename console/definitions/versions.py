@@ -1,5 +1,6 @@
 """Pages of a definition's versions: list, differences, restoring a version, deleting the definition."""
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from console.definitions.kinds import WORKFLOW, DefinitionKind
@@ -30,6 +31,7 @@ _MOST_DIGITS: Final = 9
 _MOST_LINES: Final = 600
 _MOST_CHARS: Final = 24_000
 _LINE_CHARS: Final = 400
+_VALUE_CHARS: Final = 200
 _TAGS: Final = {"+": "ins", "-": "del", "@": "h"}
 
 _RESTORE: Final = "DefinitionsService/RestoreWorkflowVersion"
@@ -135,6 +137,20 @@ def difference_lines(unified: str) -> ShownDifference:
     shown = [DifferenceLine(_TAGS.get(line[:1], "same"), line) for line in text.splitlines()]
     added, removed = (sum(line.startswith(sign) for line in every) for sign in "+-")
     return ShownDifference(shown, added, removed, cut or len(every) > _MOST_LINES)
+
+
+class ShownVariable(NamedTuple):
+    """A variable of manifests with the beginning of the value that it had when a version was applied."""
+
+    name: str
+    value: str
+
+
+def shown_variables(variables: Mapping[str, str]) -> list[ShownVariable]:
+    """Returns the variables of a version by name, with long values cut for a page."""
+    return [
+        ShownVariable(name, short(value, _VALUE_CHARS, size=_VALUE_CHARS)) for name, value in sorted(variables.items())
+    ]
 
 
 async def ask_to_restore(visit: Visit) -> PageResult:

@@ -8,7 +8,16 @@ from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 from console.definitions.kinds import AGENT
-from console.definitions.versions import ID, NO_VERSION, NOT_THERE, missing, read_manifest, read_versions, version_of
+from console.definitions.versions import (
+    ID,
+    NO_VERSION,
+    NOT_THERE,
+    missing,
+    read_manifest,
+    read_versions,
+    shown_variables,
+    version_of,
+)
 from console.http.downloads import whole
 from console.paging import all_items
 from console.rendering import formatting
@@ -45,7 +54,8 @@ async def show_one(visit: Visit) -> PageResult:
         manifest = await read_manifest(visit.services, AGENT, visit.path[ID], version)
         resource, found, uses = await asyncio.gather(
             visit.services.call(
-                "WorkflowsService/GetResource", GetResourceRequest(kind=RESOURCE_KIND_AGENT, resource=manifest.id)
+                "WorkflowsService/GetResource",
+                GetResourceRequest(kind=RESOURCE_KIND_AGENT, resource=manifest.id, version=manifest.version),
             ),
             read_versions(visit.services, AGENT, manifest.id, size=_VERSIONS),
             all_items(
@@ -65,6 +75,7 @@ async def show_one(visit: Visit) -> PageResult:
             "type": _TYPES.get(resource.resource.type, resource.resource.type),
             "here": AGENT.page_of(manifest.id),
             "manifest": manifest,
+            "variables": shown_variables(resource.variables),
             "found": found,
             "uses": uses,
             "deleted_at": resource.deleted_at if resource.HasField("deleted_at") else None,

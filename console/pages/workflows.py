@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from console.definitions.kinds import AGENT, CONNECTOR, ENVIRONMENT, GRAPH, WORKFLOW
-from console.definitions.versions import NO_VERSION, VersionList, read_versions, version_of
+from console.definitions.versions import NO_VERSION, VersionList, read_versions, shown_variables, version_of
 from console.pages.schedules import new_idempotency_key, schedules_of
 from console.paging import all_items
 from console.rendering import dag, formatting
@@ -105,6 +105,7 @@ async def show_one(visit: Visit) -> PageResult:
             "drawing": dag.draw(_nodes(window.steps)),
             "window": window,
             "references": references(visit, definition, answer.resources),
+            "variables": shown_variables(answer.variables),
             "definition": written[:_MOST_DEFINITION_CHARS],
             "definition_cut": len(written) > _MOST_DEFINITION_CHARS,
             "deleted_at": answer.deleted_at if deleted else None,

@@ -9,6 +9,7 @@ from deploy.cli.option_names import option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
 from deploy.cli.output.printing import Record, TableColumn, print_json, print_line, print_table
 from deploy.cli.output.records import record_of
+from deploy.cli.variable_options import VariableFiles, VariableOptions, given_variables, warn_of_unused
 from deploy.client.backend import connected
 from deploy.client.manifests import check_texts, read_manifests, read_texts, refused
 from workflow_api.v1 import definitions_pb2, workflows_pb2
@@ -46,6 +47,8 @@ def apply_command(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Apply documents that other sets own, too, and print what changes.")
     ] = False,
+    variable_files: VariableFiles = None,
+    variables: VariableOptions = None,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
@@ -56,7 +59,8 @@ def apply_command(
     """
     if prune and set_name is None:
         raise typer.BadParameter("must have --set beside it: what a set owns is pruned", param_hint="--prune")
-    manifests = read_manifests(files)
+    given = given_variables(variable_files, variables)
+    manifests = read_manifests(files, given.values)
     with option_names(_APPLY_OPTIONS), connected(grpc) as backend:
         request = workflows_pb2.ApplyManifestsRequest(
             files=manifests,
@@ -65,8 +69,12 @@ def apply_command(
             set_name=set_name,
             prune=prune,
             take_over=take_over,
+            variables=given.texts,
+            text_variables=given.quoted,
         )
-        items = record_of(backend.call(backend.workflows.ApplyManifests, request, LOCKING_SECONDS))["items"]
+        answer = backend.call(backend.workflows.ApplyManifests, request, LOCKING_SECONDS)
+    warn_of_unused(given, answer.used_variables)
+    items = record_of(answer)["items"]
     if as_json:
         print_json({"items": items})
         return
@@ -155,6 +163,8 @@ def validate_command(
             "--allow-missing", help="Accept names that no file has, which may be applied already or come later."
         ),
     ] = False,
+    variable_files: VariableFiles = None,
+    variables: VariableOptions = None,
     as_json: Json = False,
 ) -> None:
     """Check manifests without a server, by the rules of `apply`, and print every problem.
@@ -162,9 +172,11 @@ def validate_command(
     Every agent, environment, connector and knowledge graph that a workflow names must be in one of the files. What
     keeps a workflow from being ready, such as a step without an agent, is accepted as by `apply`, and listed.
     """
-    loaded = check_texts(read_texts(files), complete=not allow_missing)
+    given = given_variables(variable_files, variables)
+    loaded = check_texts(read_texts(files, given.values), given.values, complete=not allow_missing)
     if loaded.problems:
         raise refused(loaded.problems)
+    warn_of_unused(given, loaded.used)
     if as_json:
         documents = [
             {"kind": one.kind, "name": one.name, "file": one.file, "line": one.line} for one in loaded.manifests

@@ -122,6 +122,11 @@ def _last_test(record: Record) -> object:
     return test and f"{'passed' if test['passed'] else 'failed'}: {test['message']}"
 
 
+def variable_lines(record: Record) -> str:
+    """Returns the values of variables with which a version was applied, a line each."""
+    return "\n".join(f"{name}={value}" for name, value in sorted(record["variables"].items()))
+
+
 RESOURCE_COLUMNS: Final = (
     TableColumn("NAME", "name", rank=0),
     TableColumn("TYPE", "type", rank=2),
@@ -142,6 +147,7 @@ RESOURCE_DETAILS: Final = (
     TableColumn("tested", "last_test.tested_at", Form.TIME),
     TableColumn("used by", "used_by"),
     TableColumn("set", "set_name"),
+    TableColumn("variables", variable_lines),
     TableColumn("created", "created_at", Form.TIME),
     TableColumn("updated", "updated_at", Form.TIME),
     TableColumn("deleted", "deleted_at", Form.TIME),

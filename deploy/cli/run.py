@@ -16,6 +16,7 @@ from deploy.cli.option_names import START_OPTIONS, option_names
 from deploy.cli.options import Config, Json
 from deploy.cli.output.terminal import printable
 from deploy.cli.run_inputs import InputText, Params, split_assignment
+from deploy.cli.variable_options import VariableFiles, VariableOptions, variable_assignments
 from deploy.config.settings import Settings
 from deploy.config.source import read_settings
 from deploy.failures import CommandError
@@ -53,6 +54,8 @@ def command(
     watch: Annotated[
         bool, typer.Option("--watch", help="Run again whenever a file changes, until interrupted.")
     ] = False,
+    variable_files: VariableFiles = None,
+    variables: VariableOptions = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -63,6 +66,7 @@ def command(
     """
     answer = answer_from(approve, as_json=as_json)
     folders = {name: Path(folder) for name, folder in (split_assignment("--input", each) for each in inputs or [])}
+    assignments = variable_assignments(variables)
     for name, folder in folders.items():
         if not folder.is_dir():
             raise typer.BadParameter(f"{name}: {folder} is no folder", param_hint="--input")
@@ -90,7 +94,17 @@ def command(
                 from deploy.cli.local.local_runs import LocalRuns, RunOptions
 
                 options = RunOptions(
-                    workflow, param or [], input_text, folders, out, answer, logs, as_json, former_umask
+                    workflow,
+                    param or [],
+                    input_text,
+                    folders,
+                    out,
+                    answer,
+                    logs,
+                    as_json,
+                    former_umask,
+                    variable_files or [],
+                    assignments,
                 )
                 names = [str(file) for file in files]
                 runs = stack.enter_context(LocalRuns(settings, names, options, open_sandbox))

@@ -10,7 +10,7 @@ from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, Workflow
 from deploy.cli.output.printing import Form, Record, TableColumn, print_details, print_json, print_table
 from deploy.cli.output.records import PAGE, items_of, record_of
 from deploy.cli.output.terminal import printable
-from deploy.cli.resources import definition_text
+from deploy.cli.resources import definition_text, variable_lines
 from deploy.client.backend import connected
 from workflow_api.v1 import definitions_pb2, workflows_pb2
 
@@ -52,9 +52,10 @@ def show(
     if as_json:
         print_json(record)
         return
-    shown = {"shown": record["version"], "resources": record["resources"], "deleted_at": record["deleted_at"]}
-    shown["set_name"] = record["set_name"]
-    print_details({**record["workflow"], **shown}, (*WORKFLOW_DETAILS, *VERSION_DETAILS), utc=utc)
+    shown = {name: record[name] for name in ("resources", "deleted_at", "set_name", "variables")}
+    print_details(
+        {**record["workflow"], **shown, "shown": record["version"]}, (*WORKFLOW_DETAILS, *VERSION_DETAILS), utc=utc
+    )
     print()
     print(printable(definition_text(record["definition"]), lines=True))
 
@@ -150,4 +151,5 @@ VERSION_DETAILS: Final = (
     TableColumn("deleted_at", "deleted_at", Form.TIME),
     TableColumn("version shown", "shown"),
     TableColumn("uses", _resources),
+    TableColumn("variables", variable_lines),
 )

@@ -8,6 +8,7 @@ from typing import BinaryIO, Final
 
 from backend.services.workflows.manifests.attachments import Attachments
 from backend.services.workflows.manifests.loader import LoadedManifests, ManifestText, check_manifests
+from backend.services.workflows.manifests.variables import NO_VARIABLES, Variables
 from contract.bounds import SizeBounds
 from contract.fields import rules_of
 from deploy.client.packing import pack
@@ -19,23 +20,25 @@ _STANDARD_INPUT_SHOWN: Final = "standard input"
 _BOUNDS: Final = SizeBounds(rules_of(workflows_pb2.ApplyManifestsRequest.DESCRIPTOR.fields_by_name["files"]))
 
 
-def read_manifests(names: list[str]) -> list[workflows_pb2.ManifestFile]:
-    """Reads manifest files, and packs the files that their documents name.
+def read_manifests(names: list[str], variables: Variables = NO_VARIABLES) -> list[workflows_pb2.ManifestFile]:
+    """Reads manifest files, and packs the files that their documents name, by the values of `variables`.
 
     Raises:
         CommandError: a file cannot be read or packed; the details name every problem of all files.
     """
-    return manifest_messages(read_texts(names))
+    return manifest_messages(read_texts(names, variables), variables)
 
 
-def manifest_messages(texts: Sequence[ManifestText]) -> list[workflows_pb2.ManifestFile]:
+def manifest_messages(
+    texts: Sequence[ManifestText], variables: Variables = NO_VARIABLES
+) -> list[workflows_pb2.ManifestFile]:
     """Returns manifests as messages, with the code packed for them.
 
     Raises:
         CommandError: code could not be packed, or all of it is too large for one call; the details name every problem.
     """
     if any(text.attachments.unreadable for text in texts):
-        raise refused(check_texts(texts, complete=False).problems)
+        raise refused(check_texts(texts, variables, complete=False).problems)
     messages = [_message(text) for text in texts]
     problem = _BOUNDS.violation(messages)
     if problem is not None:
@@ -49,7 +52,7 @@ def manifest_messages(texts: Sequence[ManifestText]) -> list[workflows_pb2.Manif
     return messages
 
 
-def read_texts(names: list[str]) -> list[ManifestText]:
+def read_texts(names: list[str], variables: Variables = NO_VARIABLES) -> list[ManifestText]:
     """Reads manifest files, and packs the files that they name.
 
     Raises:
@@ -60,7 +63,7 @@ def read_texts(names: list[str]) -> list[ManifestText]:
     for name in names:
         shown = _STANDARD_INPUT_SHOWN if name == STANDARD_INPUT else name
         try:
-            texts.append(_read_text(name, shown))
+            texts.append(_read_text(name, shown, variables))
         except OSError as error:
             problems.append((shown, f"cannot be read: {error.strerror}"))
         except UnicodeDecodeError as error:
@@ -70,7 +73,7 @@ def read_texts(names: list[str]) -> list[ManifestText]:
             problems.append((shown, f"must have at most {_BOUNDS.most:,} bytes, with the files that it names"))
     if problems:
         # Documents that the other files lack may be in an unreadable one.
-        found = check_texts(texts, complete=False).problems if texts else ()
+        found = check_texts(texts, variables, complete=False).problems if texts else ()
         raise refused([*problems, *found])
     return texts
 
@@ -79,12 +82,14 @@ class _TooLargeError(Exception):
     """A manifest file is larger than one call may be."""
 
 
-def check_texts(texts: Iterable[ManifestText], *, complete: bool) -> LoadedManifests:
+def check_texts(
+    texts: Iterable[ManifestText], variables: Variables = NO_VARIABLES, *, complete: bool
+) -> LoadedManifests:
     """Returns the documents of manifest files, and all their problems; see `check_manifests`."""
     from backend.resources.schemas.validator import SchemaValidator
 
     with closing(SchemaValidator()) as validator:
-        return check_manifests(texts, validator.manifest_checks(), complete=complete)
+        return check_manifests(texts, validator.manifest_checks(), variables, complete=complete)
 
 
 def refused(problems: Iterable[tuple[str, str]]) -> CommandError:
@@ -93,13 +98,13 @@ def refused(problems: Iterable[tuple[str, str]]) -> CommandError:
     return CommandError("The manifests are not valid.", code="invalid_request", details=details)
 
 
-def _read_text(name: str, shown: str) -> ManifestText:
+def _read_text(name: str, shown: str, variables: Variables) -> ManifestText:
     if name == STANDARD_INPUT:
         text = _bounded(sys.stdin.buffer)
-        return ManifestText(shown, text, pack(Path(), text))
+        return ManifestText(shown, text, pack(Path(), text, variables))
     with Path(name).open("rb") as file:
         text = _bounded(file)
-    return ManifestText(shown, text, pack(Path(name).parent, text))
+    return ManifestText(shown, text, pack(Path(name).parent, text, variables))
 
 
 def _bounded(file: BinaryIO) -> str:

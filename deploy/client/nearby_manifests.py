@@ -8,6 +8,7 @@ from typing import Any, Final
 import yaml
 
 from backend.services.workflows.manifests.loader import ManifestText
+from backend.services.workflows.manifests.variables import NO_VARIABLES, Variables, with_values
 from deploy.client.manifests import manifest_messages
 from deploy.client.packing import pack
 from workflow_api.v1 import workflows_pb2
@@ -30,17 +31,24 @@ class NearbyManifests:
     places: list[tuple[Reference, str]]
 
 
-def named_documents(kind: str, files: Sequence[workflows_pb2.ManifestFile]) -> dict[str, dict[str, Any]]:
-    """Returns the documents of one kind in files by name, in order; the service reports unreadable ones."""
+def named_documents(
+    kind: str, files: Sequence[workflows_pb2.ManifestFile], variables: Variables = NO_VARIABLES
+) -> dict[str, dict[str, Any]]:
+    """Returns the documents of one kind in files by name, in order, with the values of their variables.
+
+    The service reports unreadable documents.
+    """
     return {
         name: document
         for file in files
-        for (of_kind, name), document, *_ in _documents(file.content)
+        for (of_kind, name), document, *_ in _documents(file.content, variables)
         if of_kind == kind
     }
 
 
-def nearby_manifests(files: Sequence[workflows_pb2.ManifestFile]) -> NearbyManifests:
+def nearby_manifests(
+    files: Sequence[workflows_pb2.ManifestFile], variables: Variables = NO_VARIABLES
+) -> NearbyManifests:
     """Returns the documents in the folders of `files` that `files` refer to, directly or indirectly, and lack.
 
     A document keeps its line numbers, so that its problems are named where they are, and has the files that it names.
@@ -49,7 +57,7 @@ def nearby_manifests(files: Sequence[workflows_pb2.ManifestFile]) -> NearbyManif
         CommandError: the code of a document cannot be packed; the details name every problem.
     """
     known: dict[Reference, Any] = {
-        reference: document for file in files for reference, document, *_ in _documents(file.content)
+        reference: document for file in files for reference, document, *_ in _documents(file.content, variables)
     }
     missing = {reference for document in known.values() for reference in _references(document)} - known.keys()
     found: list[ManifestText] = []
@@ -64,13 +72,13 @@ def nearby_manifests(files: Sequence[workflows_pb2.ManifestFile]) -> NearbyManif
             # Files that are no manifests are skipped.
             continue
         lines = text.splitlines(keepends=True)
-        for reference, _, first, last in _documents(text):
+        for reference, _, first, last in _documents(text, variables):
             if reference in missing:
                 missing.discard(reference)
                 places.append((reference, str(path)))
                 part = "\n" * first + "".join(lines[first:last])
-                found.append(ManifestText(str(path), part, pack(path.parent, part)))
-    return NearbyManifests(manifest_messages(found), places)
+                found.append(ManifestText(str(path), part, pack(path.parent, part, variables)))
+    return NearbyManifests(manifest_messages(found, variables), places)
 
 
 def _references(document: Any) -> Iterator[Reference]:
@@ -97,7 +105,7 @@ def _dicts(value: object) -> list[dict[str, Any]]:
     return [member for member in value if isinstance(member, dict)] if isinstance(value, list) else []
 
 
-def _documents(text: str) -> Iterator[tuple[Reference, dict[str, Any], int, int]]:
+def _documents(text: str, variables: Variables) -> Iterator[tuple[Reference, dict[str, Any], int, int]]:
     """Yields reference, value and lines of each document that has a kind and a name."""
     # Read document by document, as the service reads manifests.
     loader = _Loader(text)
@@ -106,7 +114,7 @@ def _documents(text: str) -> Iterator[tuple[Reference, dict[str, Any], int, int]
             node = loader.get_node()
             if node is None:
                 continue
-            value = loader.construct_document(node)
+            value = with_values(loader.construct_document(node), variables)
             if isinstance(value, dict) and isinstance(value.get("kind"), str) and isinstance(value.get("name"), str):
                 yield (value["kind"], value["name"]), value, node.start_mark.line, node.end_mark.line + 1
     except (yaml.YAMLError, ValueError, RecursionError):

@@ -12,6 +12,7 @@ from backend.services.workflows.manifests.attachments import (
     Attachments,
     attached_paths,
 )
+from backend.services.workflows.manifests.variables import NO_VARIABLES, Variables
 
 _LEFT_OUT: Final = "__pycache__"
 _COMPILED: Final = ".pyc"
@@ -25,15 +26,15 @@ class _UnreadableError(Exception):
         self.reasons = reasons
 
 
-def pack(folder: Path, text: str) -> Attachments:
-    """Returns the files that the documents of a manifest `text` in `folder` name.
+def pack(folder: Path, text: str, variables: Variables = NO_VARIABLES) -> Attachments:
+    """Returns the files that the documents of a manifest `text` in `folder` name, by the values of `variables`.
 
     Left out of a folder are `__pycache__`, compiled modules, and names that begin with a dot. A symbolic link is
     refused, wherever it leads.
     """
     files: dict[str, bytes] = {}
     unreadable: dict[str, tuple[str, ...]] = {}
-    for field, path in attached_paths(text):
+    for field, path in attached_paths(text, variables):
         try:
             files |= _tree(folder, path) if field == "source" else _file(folder, path)
         except _UnreadableError as error:

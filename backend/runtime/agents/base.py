@@ -35,7 +35,7 @@ class StepRequest:
     step. `events` counts the attempt's events. `on_text` gets the step's output, and the traceback of its failure, as
     they arrive. `secrets` maps the names that the agent declares to values. `trace` has the attempt's span as
     `traceparent`, and its `tracestate` if there is one. `item` is the item of a fan-out, a large one as `JsonText`, and
-    `item_index` its place in the list, from 0.
+    `item_index` its place in the list, from 0. `variables` are the environment's, for `os.environ`.
     """
 
     step: str
@@ -60,6 +60,7 @@ class StepRequest:
     trace: Mapping[str, str] = field(default_factory=dict)
     item: Any = None
     item_index: int | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from backend.runtime.agents.base import StepFailed
 _REMEDIES: Final[Mapping[str, str]] = {
     "module": "name its package in python.packages of the environment, or bring the module with the agent",
     "network": "the step has no network: give its environment network: full",
-    "variable": "steps have no variables of the service: name a secret in secrets of the agent for context.secret()",
+    "variable": "steps have no variables of the service: give the environment variables, "
+    "or name a secret in secrets of the agent for context.secret()",
     "place": "steps write to context.outputs, context.shared or context.workspace alone",
 }
 """Remedies of failures, by the symptom that the runner names."""

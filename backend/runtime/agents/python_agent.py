@@ -170,6 +170,7 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
             },
             "secrets": dict(request.secrets),
             "trace": dict(request.trace),
+            "variables": dict(request.variables),
             "limits": request.limits.for_runner(processes=process.processes),
             "data_limits": asdict(request.data_limits),
         }

@@ -196,6 +196,7 @@ class StepWork:
             trace=tracing.carrier(),
             item=None if self.item is None else self.item.value,
             item_index=self.item_index,
+            variables=self.step.environment.get("variables") or {},
         )
         deps = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value)
         result = await run_step(deps, request, self._on_progress)

@@ -24,6 +24,7 @@ from backend.services.workflows.deletion import StoredVersions
 from backend.services.workflows.manifests.attachments import Attachments
 from backend.services.workflows.manifests.loader import Manifest, ManifestText, load_manifests, refused
 from backend.services.workflows.manifests.packages import all_packages
+from backend.services.workflows.manifests.variables import Variables, VariableValue
 from backend.services.workflows.manifests.writer import manifest_value, yaml_text
 from backend.services.workflows.manifests.yaml_reader import read_documents
 from backend.services.workflows.new_versions import ApplyResult, add_next_version, apply_manifests, next_version
@@ -213,7 +214,8 @@ def apply_files(
     expected = {(one.kind, one.name): one.version for one in request.expected}
     if expected:
         files = attach_stored_folders(services.database, files, expected)
-    manifests = load_manifests(files, services.schemas.manifest_checks())
+    variables = _variables(request)
+    manifests = load_manifests(files, services.schemas.manifest_checks(), variables)
     if expected:
         require_expected(manifests, expected)
     manifests = lock_packages(services.database, packages, manifests, files, upgrade=request.upgrade_packages)
@@ -233,7 +235,15 @@ def apply_files(
     done = naming.run(lambda: write_or_try(services.database, work, dry_run=request.dry_run))
     if not request.dry_run:
         packages.wake()
-    return workflows_pb2.ApplyManifestsResponse(items=[applied_message(one, dry_run=request.dry_run) for one in done])
+    used = {name for manifest in manifests for name in manifest.variables}
+    return workflows_pb2.ApplyManifestsResponse(
+        items=[applied_message(one, dry_run=request.dry_run) for one in done], used_variables=sorted(used)
+    )
+
+
+def _variables(request: workflows_pb2.ApplyManifestsRequest) -> Variables:
+    quoted = frozenset(request.text_variables)
+    return {name: VariableValue(text, name in quoted) for name, text in request.variables.items()}
 
 
 def write_or_try(database: Database, work: Callable[[Tx], T], *, dry_run: bool) -> T:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from backend.common.json_text import canonical
 from backend.resources.environments import sql as environments
 from backend.resources.environments.lock import lock_digest
 from backend.services.audit import sql as audit
@@ -115,7 +116,15 @@ def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> App
             now=now,
         )
         pins = present.pins_for(names, {})
-        versions_sql.add_version(tx, workflow_id, 1, definition=manifest.definition, pins=pins.values(), now=now)
+        versions_sql.add_version(
+            tx,
+            workflow_id,
+            1,
+            definition=manifest.definition,
+            pins=pins.values(),
+            now=now,
+            variables=_variables(manifest),
+        )
         return ApplyResult("Workflow", manifest.name, workflow_id, 1, "created")
     before = versions_sql.pins_of(tx, row.workflow_id, row.newest_version)
     pins = present.pins_for(names, before)
@@ -127,7 +136,15 @@ def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> App
             return add_next_version(tx, row, before, pins, now, status=status)
         description = content["description"]
         return add_next_version(
-            tx, row, before, pins, now, status=status, description=description, definition=manifest.definition
+            tx,
+            row,
+            before,
+            pins,
+            now,
+            status=status,
+            description=description,
+            definition=manifest.definition,
+            variables=_variables(manifest),
         )
     outcome = "unchanged" if status == row.status else "updated"
     if status != row.status:
@@ -173,14 +190,22 @@ def add_next_version(
     description: str | None = None,
     definition: str | None = None,
     shared_with: int | None = None,
+    variables: str | None = None,
 ) -> ApplyResult:
     """Writes a workflow's next version; without `definition` it shares that of version `shared_with` or the last one.
 
-    `description` is from the definition; None leaves it unchanged.
+    `description` is from the definition; None leaves it unchanged. `variables` are the values of its variables as JSON.
     """
     version = row.newest_version + 1
     versions_sql.add_version(
-        tx, row.workflow_id, version, definition=definition, pins=pins.values(), now=now, shared_with=shared_with
+        tx,
+        row.workflow_id,
+        version,
+        definition=definition,
+        pins=pins.values(),
+        now=now,
+        shared_with=shared_with,
+        variables=variables,
     )
     sql.change_workflow(tx, row, now, status=status, newest_version=version, description=description)
     return next_version(row, before, pins)
@@ -220,15 +245,28 @@ def _resource_row(tx: Tx, manifest: Manifest, now: int) -> ApplyResult:
         same = row.version
         return ApplyResult(manifest.kind, manifest.name, row.resource_id, same, "unchanged", previous_version=same)
     digest = _store_code(tx, manifest, now)
+    variables = _variables(manifest)
     if row is None:
         made = resources_sql.add_resource(
-            tx, kind=kind, name=manifest.name, definition=manifest.definition, now=now, source_digest=digest
+            tx,
+            kind=kind,
+            name=manifest.name,
+            definition=manifest.definition,
+            now=now,
+            source_digest=digest,
+            variables=variables,
         )
         return ApplyResult(manifest.kind, manifest.name, made, 1, "created")
-    resources_sql.change_resource(tx, row, manifest.definition, now, source_digest=digest)
+    resources_sql.change_resource(tx, row, manifest.definition, now, source_digest=digest, variables=variables)
     return ApplyResult(
         manifest.kind, manifest.name, row.resource_id, row.version + 1, "updated", previous_version=row.version
     )
+
+
+def _variables(manifest: Manifest) -> str | None:
+    """Returns the values of a document's variables as JSON; None where it uses none."""
+    values = {name: value.text for name, value in sorted(manifest.variables.items())}
+    return canonical(values) if values else None
 
 
 def _store_code(tx: Tx, manifest: Manifest, now: int) -> str | None:

@@ -74,6 +74,7 @@ def resource_definition(
             used_by=[] if live is None else dependent_workflow_names(tx, (kind, row.name)),
             last_test=_last_test(tx, row) if kind == "connector" else None,
             deleted_at=to_timestamp(row.updated_at) if live is None else None,
+            variables=json.loads(resources_sql.variables_text(tx, row.resource_id, version) or "{}"),
         )
 
     return services.database.snapshot(work)

@@ -146,6 +146,12 @@ _DEFINITION = ScalarQuery[str](
         resource_versions.c.version == bindparam("version", type_=BigInteger),
     )
 )
+_VARIABLES = ScalarQuery[str](
+    select(resource_versions.c.variables).where(
+        resource_versions.c.resource_id == bindparam("resource_id"),
+        resource_versions.c.version == bindparam("version", type_=BigInteger),
+    )
+)
 _LAST_TEST = Query(
     TestRow,
     select_row(TestRow, connector_tests).where(
@@ -215,6 +221,11 @@ def definition_of(tx: Tx, resource_id: str, version: int) -> str | None:
     return tx.scalar(_DEFINITION, resource_id=resource_id, version=version)
 
 
+def variables_text(tx: Tx, resource_id: str, version: int) -> str | None:
+    """Returns the values of the variables of a version of a resource as JSON; None where it uses none."""
+    return tx.scalar(_VARIABLES, resource_id=resource_id, version=version)
+
+
 def last_test(tx: Tx, connector_id: str, version: int) -> TestRow | None:
     """Returns the last connection test of a connector's version, or None."""
     return tx.first(_LAST_TEST, connector_id=connector_id, version=version)
@@ -230,8 +241,17 @@ def resource_counts(tx: Tx) -> dict[str, int]:
     return {row.kind: row.resources for row in tx.all(_COUNTS)}
 
 
-def add_resource(tx: Tx, *, kind: str, name: str, definition: str, now: int, source_digest: str | None = None) -> str:
-    """Writes a new resource with its version 1 and returns its id."""
+def add_resource(
+    tx: Tx,
+    *,
+    kind: str,
+    name: str,
+    definition: str,
+    now: int,
+    source_digest: str | None = None,
+    variables: str | None = None,
+) -> str:
+    """Writes a new resource with its version 1 and returns its id; `variables` are their values as JSON."""
     resource_id = new_id(_ID_PREFIXES[kind])
     tx.enqueue(
         _ADD_RESOURCE,
@@ -244,12 +264,20 @@ def add_resource(tx: Tx, *, kind: str, name: str, definition: str, now: int, sou
         updated_at=now,
         owner_set=None,
     )
-    _add_version(tx, resource_id, 1, definition, now, source_digest)
+    _add_version(tx, resource_id, 1, definition, now, source_digest, variables)
     return resource_id
 
 
-def change_resource(tx: Tx, row: ResourceRow, definition: str, now: int, *, source_digest: str | None = None) -> None:
-    """Writes the next version of a resource."""
+def change_resource(
+    tx: Tx,
+    row: ResourceRow,
+    definition: str,
+    now: int,
+    *,
+    source_digest: str | None = None,
+    variables: str | None = None,
+) -> None:
+    """Writes the next version of a resource; `variables` are their values as JSON."""
     version = row.version + 1
     tx.enqueue(
         _CHANGE_RESOURCE,
@@ -258,7 +286,7 @@ def change_resource(tx: Tx, row: ResourceRow, definition: str, now: int, *, sour
         new_definition=definition,
         new_updated_at=now,
     )
-    _add_version(tx, row.resource_id, version, definition, now, source_digest)
+    _add_version(tx, row.resource_id, version, definition, now, source_digest, variables)
 
 
 def record_test(tx: Tx, *, connector_id: str, version: int, passed: bool, message: str, now: int) -> None:
@@ -300,7 +328,15 @@ def resources_of(tx: Tx, keys: Iterable[ResourceKey]) -> dict[ResourceKey, Resou
     return found
 
 
-def _add_version(tx: Tx, resource_id: str, version: int, definition: str, now: int, source_digest: str | None) -> None:
+def _add_version(
+    tx: Tx,
+    resource_id: str,
+    version: int,
+    definition: str,
+    now: int,
+    source_digest: str | None,
+    variables: str | None,
+) -> None:
     tx.enqueue(
         _ADD_RESOURCE_VERSION,
         resource_id=resource_id,
@@ -308,5 +344,6 @@ def _add_version(tx: Tx, resource_id: str, version: int, definition: str, now: i
         definition=definition,
         created_at=now,
         source_digest=source_digest,
+        variables=variables,
     )
     touch(tx)

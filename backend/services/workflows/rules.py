@@ -110,6 +110,7 @@ def readiness(
         *_BY_STATUS[status],
         *_step_reasons(definition, resources),
         *_secret_reasons(definition, resources, capabilities),
+        *_variable_reasons(definition, resources),
         *_connector_reasons(definition, resources),
         *_environment_reasons(definition, resources, capabilities),
         *_policy_reasons(definition, capabilities),
@@ -191,6 +192,22 @@ def _secret_reasons(definition: Definition, resources: Resources, capabilities: 
         for secret in () if agent is None else secrets_of(agent.definition):
             if secret not in capabilities.secrets:
                 yield f"Agent '{name}' needs the secret '{secret}', which is missing: {how_to_set(secret)}."
+
+
+def _variable_reasons(definition: Definition, resources: Resources) -> Iterator[str]:
+    """Yields the names that an agent's secret and a variable of its environment have both."""
+    pairs = dict.fromkeys((step["agent"], step["environment"]) for step in all_steps(definition))
+    for agent_name, environment_name in pairs:
+        agent = resources.get(("agent", agent_name))
+        environment = resources.get(("environment", environment_name))
+        if agent is None or environment is None:
+            continue
+        for name in environment.definition.get("variables") or ():
+            if name in secrets_of(agent.definition):
+                yield (
+                    f"Environment '{environment_name}' has the variable '{name}', which agent '{agent_name}' names "
+                    "as a secret: give it another name, or take it away."
+                )
 
 
 def _connector_reasons(definition: Definition, resources: Resources) -> Iterator[str]:

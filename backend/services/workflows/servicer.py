@@ -163,6 +163,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
                 resources=[version_resource_message(pin) for pin in pins],
                 deleted_at=None if row.deleted_at is None else to_timestamp(row.deleted_at),
                 set_name=row.owner_set,
+                variables=json.loads(versions_sql.variables_text(tx, row.workflow_id, version) or "{}"),
             )
 
         return self._services.database.snapshot(work)

@@ -3,7 +3,19 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Integer, Text, bindparam, cast, func, insert, literal_column, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Integer,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    func,
+    insert,
+    literal_column,
+    select,
+)
 
 from backend.services.workflows.rules import ResourceKey
 from backend.storage.database import Tx
@@ -56,18 +68,26 @@ class PinnedRow(NamedTuple):
 
 _SHARED = workflow_versions.alias("shared")
 _DEFINITION_VERSION = func.coalesce(workflow_versions.c.definition_version, workflow_versions.c.version)
-_DEFINITION = ScalarQuery[str](
-    select(_SHARED.c.definition)
-    .select_from(workflow_versions)
-    .join(
-        _SHARED,
-        (_SHARED.c.workflow_id == workflow_versions.c.workflow_id) & (_SHARED.c.version == _DEFINITION_VERSION),
+
+
+def _of_shared(column: Column[str]) -> Select[str]:
+    """Returns a query for a column of the row that has the definition of a version."""
+    return (
+        select(column)
+        .select_from(workflow_versions)
+        .join(
+            _SHARED,
+            (_SHARED.c.workflow_id == workflow_versions.c.workflow_id) & (_SHARED.c.version == _DEFINITION_VERSION),
+        )
+        .where(
+            workflow_versions.c.workflow_id == bindparam("workflow_id"),
+            workflow_versions.c.version == bindparam("version", type_=BigInteger),
+        )
     )
-    .where(
-        workflow_versions.c.workflow_id == bindparam("workflow_id"),
-        workflow_versions.c.version == bindparam("version", type_=BigInteger),
-    ),
-)
+
+
+_DEFINITION = ScalarQuery[str](_of_shared(_SHARED.c.definition))
+_VARIABLES = ScalarQuery[str](_of_shared(_SHARED.c.variables))
 _ADD = Command(insert(workflow_versions), [column.name for column in workflow_versions.columns])
 _ADD_SHARING = Command(
     insert(workflow_versions).from_select(
@@ -137,6 +157,11 @@ def definition_text(tx: Tx, workflow_id: str, version: int) -> str | None:
     return tx.scalar(_DEFINITION, workflow_id=workflow_id, version=version)
 
 
+def variables_text(tx: Tx, workflow_id: str, version: int) -> str | None:
+    """Returns the values of the variables of a version's definition as JSON; None where it uses none."""
+    return None if version >= 2**31 else tx.scalar(_VARIABLES, workflow_id=workflow_id, version=version)
+
+
 def add_version(
     tx: Tx,
     workflow_id: str,
@@ -146,8 +171,12 @@ def add_version(
     pins: Iterable[Pin],
     now: int,
     shared_with: int | None = None,
+    variables: str | None = None,
 ) -> None:
-    """Writes a version; without `definition` it shares that of version `shared_with`, by default the previous one."""
+    """Writes a version; without `definition` it shares that of version `shared_with`, by default the previous one.
+
+    `variables` are the values of the definition's variables as JSON.
+    """
     if definition is None:
         of_version = version - 1 if shared_with is None else shared_with
         tx.enqueue(_ADD_SHARING, version=version, of_workflow_id=workflow_id, of_version=of_version, created_at=now)
@@ -159,6 +188,7 @@ def add_version(
             definition=definition,
             definition_version=None,
             created_at=now,
+            variables=variables,
         )
     tx.many(
         _ADD_PIN,

@@ -204,7 +204,7 @@ CREATE TABLE resource_versions (
 	resource_id TEXT NOT NULL, 
 	version INTEGER NOT NULL, 
 	definition TEXT NOT NULL, 
-	created_at BIGINT NOT NULL, source_digest TEXT, 
+	created_at BIGINT NOT NULL, source_digest TEXT, variables TEXT, 
 	CONSTRAINT pk_resource_versions PRIMARY KEY (resource_id, version), 
 	CONSTRAINT fk_resource_versions_resource_id_resources FOREIGN KEY(resource_id) REFERENCES resources (resource_id) ON DELETE CASCADE
 );
@@ -248,7 +248,7 @@ CREATE TABLE workflow_versions (
 	workflow_id TEXT NOT NULL, 
 	version INTEGER NOT NULL, 
 	definition TEXT NOT NULL, 
-	created_at BIGINT NOT NULL, definition_version INTEGER, 
+	created_at BIGINT NOT NULL, definition_version INTEGER, variables TEXT, 
 	CONSTRAINT pk_workflow_versions PRIMARY KEY (workflow_id, version), 
 	CONSTRAINT fk_workflow_versions_workflow_id_workflows FOREIGN KEY(workflow_id) REFERENCES workflows (workflow_id) ON DELETE CASCADE
 );
@@ -629,4 +629,4 @@ CREATE TABLE step_items (
 );
 CREATE INDEX ix_runs_children ON runs (parent_run_id, created_at, run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX ix_runs_children_in_flight ON runs (key_id) WHERE parent_run_id IS NOT NULL AND (status = 'queued' OR status = 'running' OR status = 'waiting_for_approval');
-INSERT INTO alembic_version (version_num) VALUES ('0035');
+INSERT INTO alembic_version (version_num) VALUES ('0037');

@@ -66,6 +66,9 @@ workflow_versions = Table(
     Column("created_at", BigInteger, nullable=False),
     # The version that has the definition, if another one: only an agent or environment changed since.
     Column("definition_version", Integer),
+    # Values of the variables of the definition, a JSON object of texts; null where it uses none, or is another
+    # version's.
+    Column("variables", Text),
 )
 
 # Agents, connectors, environments and knowledge graphs, as they are now.
@@ -95,6 +98,8 @@ resource_versions = Table(
     Column("created_at", BigInteger, nullable=False),
     # Key in `agent_sources` of an agent whose code is a folder.
     Column("source_digest", Text, index=True),
+    # Values of the variables of the definition, a JSON object of texts; null where it uses none.
+    Column("variables", Text),
 )
 
 # Folders with the code of agents, each stored once for all versions that have it.

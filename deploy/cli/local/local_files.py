@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from backend.services.workflows.manifests.attachments import attached_paths
+from backend.services.workflows.manifests.variables import NO_VARIABLES, Variables, VariableValue, with_escapes
 from deploy.cli.output.printing import Record
 from deploy.cli.output.records import json_text
 from deploy.client.nearby_manifests import manifests_in_folders_of
@@ -79,7 +80,8 @@ class InputFolders:
             }
         if problems:
             raise CommandError("A folder cannot be used.", code="invalid_request", details=problems)
-        content = "\n---\n".join(json_text(each, indented=False, encoding="utf-8") for each in changed.values())
+        written = (with_escapes(each) for each in changed.values())
+        content = "\n---\n".join(json_text(each, indented=False, encoding="utf-8") for each in written)
         file = workflows_pb2.ManifestFile(name="--input", content=content)
         backend.call(backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=[file]))
 
@@ -91,14 +93,16 @@ _SECONDS: Final = 0.2
 State = dict[Path, tuple[int, int]]
 
 
-def watched_files(manifests: Sequence[Path], others: Iterable[Path]) -> Iterator[Path]:
+def watched_files(
+    manifests: Sequence[Path], others: Iterable[Path], variables: Variables = NO_VARIABLES
+) -> Iterator[Path]:
     """Yields manifests, the other manifests in their folders, and the files that all of these name.
 
     The named files are code, folders of code, and requirements. Folders among `others`, which a command line names,
     stand for all files in them. There are at most 5,000.
     """
     beside = manifests_in_folders_of({path.resolve() for path in manifests})
-    named = (path.parent / name for path in (*manifests, *beside) for name in _named_in(path))
+    named = (path.parent / name for path in (*manifests, *beside) for name in _named_in(path, variables))
     found = (file for path in (*manifests, *beside, *named, *others) for file in _files(path))
     yield from islice(dict.fromkeys(found), _MOST)
 
@@ -123,17 +127,19 @@ def _files(path: Path) -> Iterator[Path]:
         yield path
 
 
-def _named_in(manifest: Path) -> Sequence[str]:
+def _named_in(manifest: Path, variables: Variables) -> Sequence[str]:
     try:
         state = manifest.stat()
-        return _paths_of(manifest, state.st_mtime_ns, state.st_size)
+        return _paths_of(manifest, state.st_mtime_ns, state.st_size, tuple(sorted(variables.items())))
     except (OSError, UnicodeDecodeError):
         return ()
 
 
 @lru_cache(maxsize=256)
-def _paths_of(manifest: Path, _modified: int, _size: int) -> tuple[str, ...]:
-    return tuple(path for _, path in attached_paths(manifest.read_bytes().decode()))
+def _paths_of(
+    manifest: Path, _modified: int, _size: int, variables: tuple[tuple[str, VariableValue], ...]
+) -> tuple[str, ...]:
+    return tuple(path for _, path in attached_paths(manifest.read_bytes().decode(), dict(variables)))
 
 
 def _state(files: Iterable[Path]) -> State:

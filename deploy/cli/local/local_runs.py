@@ -30,6 +30,7 @@ from deploy.cli.run_start import opened, start_request, steps_of, workflow_defin
 from deploy.client.backend import in_process
 from deploy.client.manifests import STANDARD_INPUT, read_manifests
 from deploy.client.nearby_manifests import named_documents, nearby_manifests
+from deploy.client.variables import NONE_GIVEN, read_variables, unused_warnings
 from deploy.config.settings import Settings
 from deploy.failures import CommandError
 from deploy.serve.temporary import default_cache, temporary_deployment
@@ -56,6 +57,8 @@ class RunOptions:
     logs: bool
     as_json: bool
     umask: int
+    variable_files: Sequence[Path] = ()
+    assignments: Sequence[tuple[str, str]] = ()
 
 
 class LocalRuns:
@@ -71,6 +74,7 @@ class LocalRuns:
         self._open = ExitStack()
         self._places: list[str] = []
         self._failures: list[Record] = []
+        self._variables = NONE_GIVEN
 
     def __enter__(self) -> Self:
         # Folders are served before their parameters are known, so each has a prefix by its position.
@@ -93,7 +97,7 @@ class LocalRuns:
         values = (assignment.partition("=")[2] for assignment in self._options.parameters)
         named = [file_of(value) for value in (*values, self._options.input_text or "")]
         others = [*self._options.folders.values(), *(path for path in named if path is not None)]
-        return watched_files(given, others)
+        return watched_files(given, [*others, *self._options.variable_files], self._variables.values)
 
     def run(self) -> bool:
         """Applies the files, runs the workflow and shows its end.
@@ -127,13 +131,15 @@ class LocalRuns:
 
     def _apply(self) -> workflows_pb2.WorkflowDefinition:
         """Applies the files, and documents that they need from beside them; returns the active workflow to run."""
-        files = read_manifests(self._files)
-        name = self._workflow_of(list(named_documents("Workflow", files)))
-        nearby = nearby_manifests(files)
+        self._variables = read_variables(self._options.variable_files, self._options.assignments)
+        variables = self._variables.values
+        files = read_manifests(self._files, variables)
+        name = self._workflow_of(list(named_documents("Workflow", files, variables)))
+        nearby = nearby_manifests(files, variables)
         backend = self._backend
-        backend.call(
-            backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=[*files, *nearby.files])
-        )
+        applied = backend.call(backend.workflows.ApplyManifests, self._apply_request([*files, *nearby.files]))
+        for warning in unused_warnings(self._variables.unused(applied.used_variables)):
+            self._note(warning)
         places = [f"{kind} {name} from {os.path.relpath(place)}" for (kind, name), place in nearby.places]
         if not self._options.as_json and places != self._places:
             self._places = places
@@ -146,8 +152,14 @@ class LocalRuns:
         )
         definition = workflow_definition(backend, name, None)
         fields = record_of(definition)["definition"].value()
-        self._storage.serve(fields["parameters"], named_documents("Connector", [*files, *nearby.files]), backend)
+        self._storage.serve(
+            fields["parameters"], named_documents("Connector", [*files, *nearby.files], variables), backend
+        )
         return definition
+
+    def _apply_request(self, files: Sequence[workflows_pb2.ManifestFile]) -> workflows_pb2.ApplyManifestsRequest:
+        given = self._variables
+        return workflows_pb2.ApplyManifestsRequest(files=files, variables=given.texts, text_variables=given.quoted)
 
     def _request(self, workflow_id: str, declared: Sequence[Record]) -> runs_pb2.StartRunRequest:
         """Returns the request that the options ask for, checked by the rules of a start."""
@@ -181,8 +193,8 @@ class LocalRuns:
             raise CommandError(f"The files have several workflows: choose one with --workflow, of {_listed(names)}.")
         if not names:
             # The service reports why the file cannot be read, with its line.
-            files = read_manifests(self._files)
-            self._backend.call(self._backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=files))
+            files = read_manifests(self._files, self._variables.values)
+            self._backend.call(self._backend.workflows.ApplyManifests, self._apply_request(files))
             raise CommandError("The files have no document of kind Workflow.")
         return names[0]
 

@@ -594,6 +594,26 @@ class ApplyManifestsRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class VariablesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     FILES_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     UPGRADE_PACKAGES_FIELD_NUMBER: _builtins.int
@@ -601,6 +621,8 @@ class ApplyManifestsRequest(_message.Message):
     SET_NAME_FIELD_NUMBER: _builtins.int
     PRUNE_FIELD_NUMBER: _builtins.int
     TAKE_OVER_FIELD_NUMBER: _builtins.int
+    VARIABLES_FIELD_NUMBER: _builtins.int
+    TEXT_VARIABLES_FIELD_NUMBER: _builtins.int
     dry_run: _builtins.bool
     """Only tells what would be applied; nothing is changed."""
     upgrade_packages: _builtins.bool
@@ -627,6 +649,17 @@ class ApplyManifestsRequest(_message.Message):
         unseen. The folder of an agent that has a version may then be left out: it stays as in that version.
         """
 
+    @_builtins.property
+    def variables(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Values of `${vars.NAME}` in the files, by name, as text, of at most 65,536 characters together. They are stored with
+        the versions that use them, and shown: the name of a secret may be a value, a secret itself must not. In a field that
+        takes no text, such as a number of seconds, a value is read as YAML without quotes.
+        """
+
+    @_builtins.property
+    def text_variables(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of variables whose value is text in every field."""
+
     def __init__(
         self,
         *,
@@ -637,10 +670,12 @@ class ApplyManifestsRequest(_message.Message):
         set_name: _builtins.str | None = ...,
         prune: _builtins.bool = ...,
         take_over: _builtins.bool = ...,
+        variables: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        text_variables: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_set_name", b"_set_name", "set_name", b"set_name"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_set_name", b"_set_name", "dry_run", b"dry_run", "expected", b"expected", "files", b"files", "prune", b"prune", "set_name", b"set_name", "take_over", b"take_over", "upgrade_packages", b"upgrade_packages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_set_name", b"_set_name", "dry_run", b"dry_run", "expected", b"expected", "files", b"files", "prune", b"prune", "set_name", b"set_name", "take_over", b"take_over", "text_variables", b"text_variables", "upgrade_packages", b"upgrade_packages", "variables", b"variables"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__set_name: _TypeAlias = _typing.Literal["set_name"]  # noqa: Y015
     _WhichOneofArgType__set_name: _TypeAlias = _typing.Literal["_set_name", b"_set_name"]  # noqa: Y015
@@ -774,20 +809,26 @@ class ApplyManifestsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ITEMS_FIELD_NUMBER: _builtins.int
+    USED_VARIABLES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___AppliedResource]:
         """One entry a document, then one for each other workflow that has a new version because of them, then one for each
         definition that was pruned.
         """
 
+    @_builtins.property
+    def used_variables(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the given variables that the files use, in order."""
+
     def __init__(
         self,
         *,
         items: _abc.Iterable[Global___AppliedResource] | None = ...,
+        used_variables: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items", "used_variables", b"used_variables"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -853,12 +894,33 @@ class WorkflowDefinition(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class VariablesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     WORKFLOW_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     DEFINITION_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
     DELETED_AT_FIELD_NUMBER: _builtins.int
     SET_NAME_FIELD_NUMBER: _builtins.int
+    VARIABLES_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """Number of the version."""
     definition: _builtins.str
@@ -877,6 +939,10 @@ class WorkflowDefinition(_message.Message):
     def deleted_at(self) -> _timestamp_pb2.Timestamp:
         """When the workflow was deleted; absent where it was not."""
 
+    @_builtins.property
+    def variables(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Values that variables had when the definition was applied, by name; only those that it uses."""
+
     def __init__(
         self,
         *,
@@ -886,10 +952,11 @@ class WorkflowDefinition(_message.Message):
         resources: _abc.Iterable[Global___VersionResource] | None = ...,
         deleted_at: _timestamp_pb2.Timestamp | None = ...,
         set_name: _builtins.str | None = ...,
+        variables: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at", "_set_name", b"_set_name", "deleted_at", b"deleted_at", "set_name", b"set_name", "workflow", b"workflow"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at", "_set_name", b"_set_name", "definition", b"definition", "deleted_at", b"deleted_at", "resources", b"resources", "set_name", b"set_name", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at", "_set_name", b"_set_name", "definition", b"definition", "deleted_at", b"deleted_at", "resources", b"resources", "set_name", b"set_name", "variables", b"variables", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deleted_at: _TypeAlias = _typing.Literal["deleted_at"]  # noqa: Y015
     _WhichOneofArgType__deleted_at: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at"]  # noqa: Y015
@@ -1114,12 +1181,33 @@ class ResourceDefinition(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class VariablesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     RESOURCE_FIELD_NUMBER: _builtins.int
     SHOWN_VERSION_FIELD_NUMBER: _builtins.int
     DEFINITION_FIELD_NUMBER: _builtins.int
     USED_BY_FIELD_NUMBER: _builtins.int
     LAST_TEST_FIELD_NUMBER: _builtins.int
     DELETED_AT_FIELD_NUMBER: _builtins.int
+    VARIABLES_FIELD_NUMBER: _builtins.int
     shown_version: _builtins.int
     """Number of the version shown."""
     definition: _builtins.str
@@ -1140,6 +1228,10 @@ class ResourceDefinition(_message.Message):
     def deleted_at(self) -> _timestamp_pb2.Timestamp:
         """When it was deleted; null where it was not."""
 
+    @_builtins.property
+    def variables(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Values that variables had when the version shown was applied, by name; only those that it uses."""
+
     def __init__(
         self,
         *,
@@ -1149,10 +1241,11 @@ class ResourceDefinition(_message.Message):
         used_by: _abc.Iterable[_builtins.str] | None = ...,
         last_test: Global___ConnectorTest | None = ...,
         deleted_at: _timestamp_pb2.Timestamp | None = ...,
+        variables: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at", "_last_test", b"_last_test", "deleted_at", b"deleted_at", "last_test", b"last_test", "resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at", "_last_test", b"_last_test", "definition", b"definition", "deleted_at", b"deleted_at", "last_test", b"last_test", "resource", b"resource", "shown_version", b"shown_version", "used_by", b"used_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at", "_last_test", b"_last_test", "definition", b"definition", "deleted_at", b"deleted_at", "last_test", b"last_test", "resource", b"resource", "shown_version", b"shown_version", "used_by", b"used_by", "variables", b"variables"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__deleted_at: _TypeAlias = _typing.Literal["deleted_at"]  # noqa: Y015
     _WhichOneofArgType__deleted_at: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at"]  # noqa: Y015

@@ -250,7 +250,7 @@ def _run(channel: StepChannel, failures: list[str]) -> NoReturn:
     code = code_of(request)
     sys.argv = [code.name]
     trace = {name.upper(): value for name, value in request["trace"].items()}
-    os.environ.update(trace)  # noqa: TID251 - the environment of the agent
+    os.environ.update(request["variables"] | trace)  # noqa: TID251 - the environment of the agent
     _apply_limits(request["limits"])
     answer(channel, request, code, request["limits"]["outputs"])
     channel.wait()

@@ -118,7 +118,7 @@ APPROVAL: Final = Record(
         "on_deadline": Field(
             OneOf(*DeadlineAction),
             default=DeadlineAction.REJECT.value,
-            about="How the deadline ends it: `reject` is a decision without a person, `fail` fails the run without one.",
+            about="How the deadline ends it: `reject` rejects without a person, `fail` fails the run without one.",
             example="fail",
         ),
         "remind_hours": Field(

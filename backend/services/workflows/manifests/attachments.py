@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from backend.common.json_text import JsonMapping
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem
+from backend.services.workflows.manifests.variables import NO_VARIABLES, VariableInserter, Variables
 from backend.services.workflows.manifests.yaml_reader import read_documents
 
 LARGEST_CODE_BYTES: Final = 10 * 2**20
@@ -76,12 +77,14 @@ def check_python_path(value: object) -> str:
     return path
 
 
-def attached_paths(text: str) -> Iterator[AttachedPath]:
-    """Yields the distinct valid paths in the readable parts of a manifest file."""
+def attached_paths(text: str, variables: Variables = NO_VARIABLES) -> Iterator[AttachedPath]:
+    """Yields the distinct valid paths in the readable parts of a manifest file, with `variables` inserted."""
     ignored: list[Problem] = []
     found: dict[AttachedPath, None] = {}
+    inserter = VariableInserter(variables)
     for document in read_documents(text, ignored):
-        match document.value:
+        inserted = inserter.insert(document, ignored)
+        match inserted.node.value:
             case {"kind": DocumentNode(value="Agent"), **fields}:
                 found |= dict.fromkeys(_paths(fields, code_file=check_python_path, source=check_path))
             case {"kind": DocumentNode(value="Environment"), "python": DocumentNode(value=dict(fields))}:

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from backend.common.json_text import JsonObject
+from backend.services.workflows.manifests.environment_variables import ENVIRONMENT_VARIABLES
 from backend.services.workflows.manifests.names import DEFAULT_ENVIRONMENT
 from backend.services.workflows.manifests.packages import PYTHON
 from backend.services.workflows.manifests.publishing import GRAPH_STORES
 from backend.services.workflows.manifests.python_agent import PYTHON_AGENT
 from backend.services.workflows.manifests.records import LONG_TEXT, Field, ListOf, Record, Variant, name_field
 from backend.services.workflows.manifests.shapes import HTTP_ADDRESS, SECRET_NAME, Flag, Number, OneOf, Text, Whole
+from backend.services.workflows.manifests.variables_schema import with_references
 from backend.services.workflows.manifests.workflow_fields import JSON_SCHEMA, WORKFLOW
 
 LARGEST_DEFINITION_BYTES: Final = 8 * 2**20
@@ -53,6 +55,12 @@ ENVIRONMENT: Final = Record(
             default=DEFAULT_ENVIRONMENT["python"],
             about="Python packages of its steps; the standard library alone without it.",
             example={"packages": ["pandas==2.3.*"]},
+        ),
+        "variables": Field(
+            ENVIRONMENT_VARIABLES,
+            default=DEFAULT_ENVIRONMENT["variables"],
+            about="Variables in `os.environ` of its steps; plain text that everybody who sees the manifest sees.",
+            example={"REPORT_LANGUAGE": "de"},
         ),
     }
 )
@@ -167,10 +175,10 @@ def manifest_schema() -> JsonObject:
     """Returns the JSON Schema (draft 2020-12) of one document of a manifest file.
 
     The schema is made from the records that read manifests, and accepts every document that they accept. It does not
-    check rules between fields, nor the syntax of code and patterns.
+    check rules between fields, the syntax of code and patterns, nor values of variables.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Manifest of the Programmatic Workflow API",
-        **DOCUMENT.json_schema(),
+        **with_references(DOCUMENT.json_schema()),
     }

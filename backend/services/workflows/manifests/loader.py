@@ -1,7 +1,7 @@
 """Loads manifest files as definitions, or reports all problems of all files at once (contract 24)."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from backend.common.errors import ApiError
@@ -17,6 +17,14 @@ from backend.services.workflows.manifests.nodes import DocumentNode, Problem, wi
 from backend.services.workflows.manifests.packages import package_problems
 from backend.services.workflows.manifests.python_agent import Code, add_code, code_of
 from backend.services.workflows.manifests.rules import ResourceReference, references, workflow_gaps, workflow_problems
+from backend.services.workflows.manifests.variables import (
+    NO_VARIABLES,
+    InsertedDocument,
+    VariableInserter,
+    Variables,
+    VariableValue,
+    variable_problems,
+)
 from backend.services.workflows.manifests.workflow_fields import schema_problems
 from backend.services.workflows.manifests.yaml_reader import read_file
 from backend.services.workflows.rules import all_steps
@@ -44,7 +52,8 @@ class Manifest:
     """A valid document: kind, name, and its definition with defaults as canonical JSON.
 
     `status` is a workflow's status, if the document has one; it is not part of the definition, so that a change of it
-    makes no new version. `lock` is the new package lock that an environment's definition names.
+    makes no new version. `lock` is the new package lock that an environment's definition names. `variables` are the
+    variables that the document uses, with their values.
     """
 
     kind: str
@@ -56,6 +65,7 @@ class Manifest:
     code: Code | None = None
     """The folder of an agent with `source`, whose digest is in the definition."""
     lock: Lock | None = None
+    variables: Mapping[str, VariableValue] = field(default_factory=dict)
 
 
 class ManifestText(NamedTuple):
@@ -73,33 +83,40 @@ class LoadedManifests(NamedTuple):
     """The valid documents of files, and all problems, each as `file:line: field` and reason.
 
     `missing` are references to documents that the files lack, but that may exist in a deployment. `not_ready` are gaps
-    with which a workflow may be applied, but not run.
+    with which a workflow may be applied, but not run. `used` are the names of the variables that the documents use.
     """
 
     manifests: list[Manifest]
     problems: list[tuple[str, str]]
     missing: list[tuple[str, str]]
     not_ready: list[tuple[str, str]]
+    used: frozenset[str] = frozenset()
 
 
-def load_manifests(files: ManifestTexts, checks: ContentChecks) -> list[Manifest]:
+def load_manifests(files: ManifestTexts, checks: ContentChecks, variables: Variables = NO_VARIABLES) -> list[Manifest]:
     """Loads files, with or without attachments; `checks` checks schemas and code.
 
     Raises:
         ApiError: `invalid_request` with every problem of all files, each named `file:line: field`.
     """
-    loaded = check_manifests(files, checks)
+    loaded = check_manifests(files, checks, variables)
     if loaded.problems:
         raise refused(loaded.problems)
     return loaded.manifests
 
 
-def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bool = False) -> LoadedManifests:
+def check_manifests(
+    files: ManifestTexts, checks: ContentChecks, variables: Variables = NO_VARIABLES, *, complete: bool = False
+) -> LoadedManifests:
     """Loads files as `load_manifests`, and returns all problems instead of raising.
 
     With `complete`, files must contain every document that they name: missing ones are problems too, unless some
     document could not be read.
     """
+    wrong = variable_problems(variables)
+    if wrong:
+        return LoadedManifests([], wrong, [], [])
+    inserter = VariableInserter(variables)
     read: list[tuple[str, int, list[Problem], list[_Document]]] = []
     all_read = True
     for file in files:
@@ -107,7 +124,7 @@ def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bo
         found: list[Problem] = []
         nodes, whole = read_file(given.text, found)
         all_read = all_read and whole
-        documents = [_read(given, node, checks) for node in nodes]
+        documents = [_with_variables(given, node, checks, inserter) for node in nodes]
         found += (with_value(problem, document.node) for document in documents for problem in document.problems)
         # Parsers may report the end of a file as one line beyond the last.
         read.append((given.name, max(1, len(given.text.splitlines())), found, documents))
@@ -130,12 +147,12 @@ def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bo
     if not every and not problems:
         problems.append(("files", "must hold at least one document"))
     manifests = [document.manifest for document in every if document.manifest is not None]
-    return LoadedManifests(manifests, problems, missing, not_ready)
+    return LoadedManifests(manifests, problems, missing, not_ready, frozenset(inserter.used))
 
 
 def _with_lines(file: str, last: int, problems: list[Problem]) -> Iterator[tuple[str, str]]:
-    for line, field, reason in sorted(problems):
-        yield f"{file}:{min(line, last)}: {field}", reason
+    for line, name, reason in sorted(problems):
+        yield f"{file}:{min(line, last)}: {name}", reason
 
 
 def refused(problems: list[tuple[str, str]]) -> ApiError:
@@ -151,7 +168,7 @@ def refused(problems: list[tuple[str, str]]) -> ApiError:
 class _Document:
     """The readable parts of a document; `manifest` is None if it has problems.
 
-    `gaps` are missing parts with which a workflow may be applied, but not run.
+    `gaps` are missing parts with which a workflow may be applied, but not run. `used` are the names of the variables that the documents use.
     """
 
     file: str
@@ -168,6 +185,25 @@ class _Document:
             case {"kind": DocumentNode(value=str(kind)), "name": DocumentNode(value=str(name))}:
                 return kind, name
         return None
+
+
+def _with_variables(
+    given: ManifestText, node: DocumentNode, checks: ContentChecks, inserter: VariableInserter
+) -> _Document:
+    """Returns a document with the values of its variables; a field with mistakes in variables has no other problem."""
+    mistakes: list[Problem] = []
+    inserted = inserter.insert(node, mistakes)
+    document = _read(given, inserted.node, checks)
+    if inserted.used and document.manifest is not None:
+        document = replace(document, manifest=replace(document.manifest, variables=inserted.used))
+    return document if not mistakes else _with_mistakes(document, mistakes, inserted)
+
+
+def _with_mistakes(document: _Document, mistakes: list[Problem], inserted: InsertedDocument) -> _Document:
+    wrong = inserted.wrong_fields
+    others = [each for each in document.problems if each.field not in wrong]
+    named = [each for each in document.references if each.field not in wrong]
+    return replace(document, problems=[*mistakes, *others], references=named, manifest=None)
 
 
 def _read(given: ManifestText, node: DocumentNode, checks: ContentChecks) -> _Document:
@@ -212,6 +248,8 @@ def _leave_out_later_fields(kind: str, value: JsonObject) -> None:
     """Removes defaults of fields that earlier releases lacked, so that an unchanged document makes no new version."""
     if kind == "Environment" and value["python"] is None:
         del value["python"]
+    if kind == "Environment" and not value["variables"]:
+        del value["variables"]
     if kind != "Workflow":
         return
     for name in ("on_failure", "always", "schedules"):

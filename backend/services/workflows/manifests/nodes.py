@@ -15,6 +15,9 @@ _ADDRESS_WITH_USER: Final = re.compile("//[^/?#]*@")
 # Reasons that list allowed values; behind any other colon, a reason quotes the refused value.
 _LISTS: Final = ("must be one of: ", "must be a list of: ")
 
+Scalar = int | float | bool
+"""A value that is neither text nor null."""
+
 
 class Problem(NamedTuple):
     """A problem in a file: line from 1, field as `steps[0].needs`, and reason, which says what is allowed."""
@@ -29,16 +32,28 @@ class DocumentNode:
     """A value with the line at which it begins.
 
     `value` is None, a bool, int, float or str, a list of nodes, or a dict of nodes by name. `size` is its number of
-    nodes, with aliases counted at each use. `literal` marks a `|` block, whose text begins on the next line.
+    nodes, with aliases counted at each use. `literal` marks a `|` block, whose text begins on the next line. `column`
+    counts from 1. `written` is the source text of a number, a boolean, or a text with variables; else empty. `scalar`
+    is what the text stands for in a field that takes no text, where the whole text is the value of a variable.
     """
 
     value: Any
     line: int
     size: int = 1
     literal: bool = False
+    column: int = 1
+    written: str = ""
+    scalar: Scalar | None = None
+
+    @property
+    def typed(self) -> Any:
+        """The value for a field that takes no text."""
+        return self.value if self.scalar is None else self.scalar
 
     def plain(self) -> Any:
         """Returns the value as plain JSON, without lines."""
+        if self.scalar is not None:
+            return self.scalar
         if isinstance(self.value, dict):
             return {name: node.plain() for name, node in self.value.items()}
         if isinstance(self.value, list):

@@ -79,7 +79,7 @@ class Whole:
 
     def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> object:
         """Reads an integer."""
-        value = node.value
+        value = node.typed
         if isinstance(value, int) and not isinstance(value, bool) and self.minimum <= value <= self.maximum:
             return value
         problems.append(Problem(node.line, name, f"must be an integer from {self.minimum:,} to {self.maximum:,}"))
@@ -101,7 +101,7 @@ class Number:
 
     def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> object:
         """Reads a number as a float."""
-        value = node.value
+        value = node.typed
         if isinstance(value, int | float) and not isinstance(value, bool) and self._allows(value):
             return float(value)
         form = f"must be a number from {self.minimum:g} to {self.maximum:g}"
@@ -126,8 +126,8 @@ class Flag:
 
     def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> object:
         """Reads a boolean."""
-        if isinstance(node.value, bool):
-            return node.value
+        if isinstance(node.typed, bool):
+            return node.typed
         problems.append(Problem(node.line, name, "must be true or false"))
         return INVALID
 
@@ -179,8 +179,9 @@ class CheckedValue:
 
     def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> object:
         """Reads a value that the function accepts."""
+        as_text = isinstance(node.value, str) and self.schema.get("type") == "string"
         try:
-            return self.check(node.plain())
+            return self.check(node.value if as_text else node.plain())
         except ValueError as error:
             problems.append(Problem(node.line, name, str(error)))
             return INVALID

@@ -8,6 +8,7 @@ import yaml
 from backend.common.json_text import JsonMapping, JsonObject
 from backend.services.workflows.manifests.kinds import KINDS
 from backend.services.workflows.manifests.records import Either, ListOf, MapOf, Record, Variant
+from backend.services.workflows.manifests.variables import is_untouched, with_escapes
 from backend.services.workflows.manifests.yaml_reader import plain_scalar
 
 
@@ -54,7 +55,17 @@ def manifest_value(kind: str, definition: JsonMapping) -> JsonObject:
         del value["code_file"]
     if kind == "Environment" and value.get("python"):
         value["python"] = {name: value["python"][name] for name in _OF_PACKAGES}
-    return {"kind": kind, **_without_defaults(KINDS[kind], value)}
+    short: JsonObject = _without_defaults(KINDS[kind], value)
+    return {"kind": kind, **{name: _escaped(kind, name, each) for name, each in short.items()}}
+
+
+def _escaped(kind: str, name: str, value: Any) -> Any:
+    """Returns the value of a field in whose texts `${vars.` stands for no variable."""
+    if is_untouched(kind, name):
+        return value
+    if isinstance(value, dict):
+        return {inner: _escaped(kind, f"{name}.{inner}", each) for inner, each in value.items()}
+    return with_escapes(value)
 
 
 def _without_defaults(shape: object, value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import yaml
 
-from backend.services.workflows.manifests.nodes import DocumentNode, Problem, member
+from backend.services.workflows.manifests.nodes import DocumentNode, Problem, Scalar, member
 from backend.services.workflows.manifests.yaml_mistakes import (
     ParsedPart,
     documents_of,
@@ -25,6 +25,8 @@ _MOST_UNREADABLE: Final = 100
 _DEEPEST: Final = 64
 _LARGEST_INTEGER: Final = 2**63 - 1
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_VARIABLE: Final = "${vars."
 
 _ANCHOR: Final = re.compile(r"&([0-9A-Za-z_-]+)")
 _PLAIN_SCALARS: Final[tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...]] = (
@@ -116,6 +118,8 @@ class _YamlReader:
         self, text: str, problems: list[Problem], above: int = 0, *, anchors: frozenset[str] = frozenset()
     ) -> None:
         self._events = self._read(text)
+        # The parser counts from behind a byte order mark.
+        self._text = text.removeprefix("\ufeff")
         self._problems = problems
         self._above = above
         self._anchors: dict[str, DocumentNode] = {}
@@ -155,6 +159,14 @@ class _YamlReader:
     def _line(self, event: yaml.Event) -> int:
         return int(event.start_mark.line) + 1 + self._above if event.start_mark else 1
 
+    def _column(self, event: yaml.Event) -> int:
+        return int(event.start_mark.column) + 1 if event.start_mark else 1
+
+    def _written(self, event: yaml.ScalarEvent) -> str:
+        if not event.start_mark or not event.end_mark:
+            return ""
+        return self._text[event.start_mark.index : event.end_mark.index]
+
     def _stop(self, event: yaml.Event, field: str, reason: str) -> NoReturn:
         raise _UnreadableError(Problem(self._line(event), field or "document", reason))
 
@@ -187,7 +199,7 @@ class _YamlReader:
         name = event.anchor or ""
         known = self._anchors.get(name)
         if known is not None:
-            return DocumentNode(known.value, self._line(event), known.size)
+            return DocumentNode(known.value, self._line(event), known.size, column=self._column(event))
         if name not in self._unknown | self._known_elsewhere:
             # Reported once, however often the missing anchor is used.
             self._unknown.add(name)
@@ -236,7 +248,8 @@ class _YamlReader:
         if _out_of_range(value):
             self._problems.append(Problem(line, field or "document", "must be a number of at most 64 bits"))
             value = 0
-        return DocumentNode(value, line, literal=event.style == "|")
+        written = self._written(event) if not isinstance(value, str | None) or _VARIABLE in event.value else ""
+        return DocumentNode(value, line, literal=event.style == "|", column=self._column(event), written=written)
 
 
 def plain_scalar(text: str) -> Any:
@@ -247,6 +260,12 @@ def plain_scalar(text: str) -> Any:
         if pattern.fullmatch(text):
             return make(text)
     return text
+
+
+def scalar_of(text: str) -> Scalar | None:
+    """Returns the number or boolean that a text without quotes stands for; None for any other text."""
+    value = plain_scalar(text)
+    return None if isinstance(value, str | None) or _out_of_range(value) else value
 
 
 def _out_of_range(value: Any) -> bool:

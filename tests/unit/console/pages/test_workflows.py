@@ -260,3 +260,18 @@ def test_a_workflow_of_hundreds_of_steps_shows_some_of_them_at_a_time() -> None:
     assert page.count('<g class="step') == 40
     assert '<a href="?version=3&amp;steps=8#version">281 to 300</a>' in page
     assert "The rest is not shown" in page
+
+
+def test_a_version_shows_the_values_of_its_variables() -> None:
+    answers = services(steps=[])
+    definition = WorkflowDefinition(
+        workflow=workflow(), version=3, definition='{"steps": []}', variables={"STAGE": EVIL, "LONG": "x" * 4_096}
+    )
+    answers.answers["WorkflowsService/GetWorkflowDefinition"] = definition
+    text = html(answered(answers, "GET", ONE, HERE))
+    assert "Variables when it was applied" in text
+    assert "<code>STAGE</code>" in text
+    assert "<script>alert" not in text
+    assert f"{'x' * 200}…" in text
+    assert "x" * 201 not in text
+    assert "Variables when it was applied" not in html(answered(services(steps=[]), "GET", ONE, HERE))

@@ -84,3 +84,51 @@ def test_the_examples_are_valid() -> None:
 def test_the_schema_of_manifests_is_printed(arguments: tuple[str, ...]) -> None:
     printed = json.loads(command(*arguments).out)
     assert printed["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+VARIABLES = """
+kind: Agent
+name: a-${vars.STAGE}
+type: python
+code_file: ${vars.STAGE}.py
+---
+kind: Workflow
+name: w
+steps: [{step: a, agent: "a-${vars.STAGE}"}]
+"""
+
+
+def test_values_of_variables_come_from_files_and_options(tmp_path: Path) -> None:
+    flow = write(tmp_path, "flow.yaml", VARIABLES)
+    write(tmp_path, "test.py", "def run(context): pass\n")
+    values = write(tmp_path, "stage.yaml", "STAGE: production\nOTHER: 1\n")
+    accepted = command("validate", flow, "--vars", values, "--var", "STAGE=test")
+    assert (accepted.code, accepted.err) == (0, "")
+    refused = command("validate", flow, "--vars", values)
+    assert refused.code == 1
+    assert refused.err.startswith(f"{flow}:5: code_file: production.py cannot be read")
+
+
+def test_an_unknown_variable_is_refused_with_its_place(tmp_path: Path) -> None:
+    flow = write(tmp_path, "flow.yaml", VARIABLES)
+    refused = command("validate", flow, "--var", "STAG=test")
+    assert refused.code == 1
+    assert refused.err.splitlines()[0] == (
+        f"{flow}:3: name: uses the variable STAGE, which is not given (given are: STAG), at column 9"
+    )
+
+
+def test_an_option_whose_variable_no_manifest_uses_is_a_warning(tmp_path: Path) -> None:
+    flow = write(tmp_path, "flow.yaml", "kind: Workflow\nname: w\nsteps: []\n")
+    values = write(tmp_path, "stage.yaml", "OTHER: 1\n")
+    accepted = command("validate", flow, "--vars", values, "--var", "TYPO=x", "--json")
+    assert accepted.code == 0
+    assert accepted.err == "warning: --var TYPO: no manifest uses the variable TYPO\n"
+    assert json.loads(accepted.out)["items"][0]["name"] == "w"
+
+
+def test_mistakes_in_variables_are_reported_before_manifests_are_read(tmp_path: Path) -> None:
+    values = write(tmp_path, "stage.yaml", "STAGE: [1]\n")
+    refused = command("validate", f"{tmp_path}/none.yaml", "--vars", values)
+    assert refused.code == 1
+    assert refused.err.startswith(f"{values}:1: STAGE: must be a text, a number, true or false")

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from backend.services.workflows.manifests.variables import VariableValue
 from deploy.client.manifests import read_manifests
 from deploy.client.nearby_manifests import named_documents, nearby_manifests
 from deploy.failures import CommandError
@@ -62,3 +63,17 @@ def test_code_of_a_document_that_is_missing_is_told_with_its_line(tmp_path: Path
 def test_files_that_cannot_be_read_are_left_to_the_service(tmp_path: Path) -> None:
     (tmp_path / "flow.yaml").write_text("kind: Workflow\nname: A\n---\n{")
     assert list(named_documents("Workflow", read_manifests([str(tmp_path / "flow.yaml")]))) == ["A"]
+
+
+def test_names_are_compared_with_the_values_of_variables(tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text("kind: Workflow\nname: A\nsteps: [{step: a, agent: 'writer-${vars.STAGE}'}]\n")
+    (tmp_path / "writer.py").write_text("def run(context): ...")
+    (tmp_path / "others.yaml").write_text(
+        "kind: Agent\nname: ${vars.KIND}-test\ntype: python\ncode_file: ${vars.KIND}.py\n"
+    )
+    variables = {"STAGE": VariableValue("test"), "KIND": VariableValue("writer")}
+    files = read_manifests([str(tmp_path / "flow.yaml")], variables)
+
+    (file,) = nearby_manifests(files, variables).files
+    assert [each.path for each in file.attached_files] == ["writer.py"]
+    assert list(named_documents("Workflow", files, variables)) == ["A"]

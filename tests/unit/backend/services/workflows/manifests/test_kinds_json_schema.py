@@ -75,6 +75,21 @@ def test_it_refuses_what_is_no_manifest(document: Any) -> None:
     assert not VALIDATOR.is_valid(document)
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"kind": "Environment", "name": "${vars.N}", "timeout_seconds": "${vars.S}", "network": "${vars.N}"},
+        {"kind": "Connector", "type": "s3", "name": "c", "bucket": "${vars.B}-in", "prefixes": ["${vars.P}"]},
+        {"kind": "Workflow", "name": "w", "steps": [{"step": "a", "agent": "a", "optional": "${vars.O}"}]},
+        {"kind": "${vars.K}", "name": "w"},
+    ],
+)
+def test_it_accepts_variables_in_place_of_bounded_values(document: dict[str, Any]) -> None:
+    VALIDATOR.validate(document)
+    text = json.dumps(document)
+    assert not VALIDATOR.is_valid(json.loads(text.replace("${vars.", "${other.")))
+
+
 def test_an_absent_store_is_a_folder() -> None:
     assert VALIDATOR.is_valid({"kind": "KnowledgeGraph", "name": "g"})
     assert not VALIDATOR.is_valid({"kind": "KnowledgeGraph", "name": "g", "auth": "basic"})

@@ -1,0 +1,233 @@
+"""Variables of manifests: `${vars.NAME}` in text fields is replaced by a value that comes with the files.
+
+`$${vars.` stands for the text `${vars.`. Code of agents and requirements of packages are left as they are. An inserted
+value is not searched for variables.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from backend.services.workflows.manifests.nodes import DocumentNode, Problem, Scalar, member
+from backend.services.workflows.manifests.yaml_reader import scalar_of
+
+MOST_VARIABLES: Final = 256
+LONGEST_NAME: Final = 64
+LONGEST_VALUE: Final = 4_096
+MOST_CHARACTERS: Final = 65_536
+"""Characters of all values together; they are stored with each version that uses them."""
+MOST_INSERTED: Final = 16 * 2**20
+"""Characters that variables may insert into the files of one call."""
+
+NAME: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}")
+
+_START: Final = "${vars."
+_REFERENCE: Final = re.compile(r"(\$?)\$\{vars\.([A-Za-z0-9_]*)(\}?)")
+_MOST_LISTED: Final = 20
+_LONGEST_SHOWN: Final = 80
+_UNTOUCHED: Final[Mapping[str, frozenset[str]]] = {
+    "Agent": frozenset({"code"}),
+    "Environment": frozenset({"python.packages"}),
+}
+"""Fields without variables, by kind of document."""
+_MUST_NAME: Final = (
+    f"must name a variable as ${{vars.NAME}}, of 1 to {LONGEST_NAME} letters, digits and _ that begin with no digit, "
+    "or be written $${vars. for the text itself"
+)
+
+
+class VariableValue(NamedTuple):
+    """A value as text. In a field that takes no text it is read as YAML without quotes, unless it is `quoted`."""
+
+    text: str
+    quoted: bool = False
+
+    @property
+    def scalar(self) -> Scalar | None:
+        """The number or boolean that the text stands for; None for a text."""
+        return None if self.quoted else scalar_of(self.text)
+
+
+Variables = Mapping[str, VariableValue]
+"""Values of variables by name."""
+NO_VARIABLES: Final[Variables] = {}
+
+
+def variable_problems(variables: Variables, *, place: str = "variables") -> list[tuple[str, str]]:
+    """Returns the problems of names, values and their number, each as a place and a reason."""
+    if len(variables) > MOST_VARIABLES:
+        return [(place, f"must be at most {MOST_VARIABLES}; there are {len(variables):,}")]
+    problems = []
+    for name, value in variables.items():
+        shown = member(place, name)
+        if not NAME.fullmatch(name):
+            reason = f"must have a name of 1 to {LONGEST_NAME} letters, digits and _ that begins with no digit"
+            problems.append((shown, reason))
+        if len(value.text) > LONGEST_VALUE:
+            problems.append((shown, f"must have at most {LONGEST_VALUE:,} characters; it has {len(value.text):,}"))
+        if "\0" in value.text:
+            problems.append((shown, "must not contain U+0000"))
+    if (size := sum(len(value.text) for value in variables.values())) > MOST_CHARACTERS:
+        problems.append((place, f"must have at most {MOST_CHARACTERS:,} characters together; they have {size:,}"))
+    return problems
+
+
+def with_escapes(value: Any) -> Any:
+    """Returns a JSON value in whose texts `${vars.` is written as text, so that reading gives the value again."""
+    if isinstance(value, dict):
+        return {name: with_escapes(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [with_escapes(each) for each in value]
+    return value.replace(_START, f"${_START}") if isinstance(value, str) else value
+
+
+def with_values(value: Any, variables: Variables) -> Any:
+    """Returns a JSON value in whose texts variables are replaced; those that are unknown stay."""
+    if isinstance(value, dict):
+        return {name: with_values(each, variables) for name, each in value.items()}
+    if isinstance(value, list):
+        return [with_values(each, variables) for each in value]
+    return _REFERENCE.sub(lambda match: _text_of(match, variables), value) if isinstance(value, str) else value
+
+
+def _text_of(match: re.Match[str], variables: Variables) -> str:
+    if match[1]:
+        return match[0][1:]
+    return variables[match[2]].text if match[3] and match[2] in variables else match[0]
+
+
+def is_untouched(kind: str, name: str) -> bool:
+    """Returns whether a field of a document has no variables; `name` as problems have it, without indexes."""
+    return name in _UNTOUCHED.get(kind, ())
+
+
+class InsertedDocument(NamedTuple):
+    """A document with the values of its variables, these variables, and the fields with mistakes in variables."""
+
+    node: DocumentNode
+    used: Mapping[str, VariableValue]
+    wrong_fields: Collection[str]
+
+
+class VariableInserter:
+    """Inserts the values of variables into the documents of one call, within a bound of characters."""
+
+    def __init__(self, variables: Variables) -> None:
+        self.variables = variables
+        self.used: set[str] = set()
+        self._room = MOST_INSERTED
+
+    def insert(self, document: DocumentNode, problems: list[Problem]) -> InsertedDocument:
+        """Returns a document with values in place of variables; adds mistakes to `problems`."""
+        work = _Insertion(self, problems)
+        node = work.insert(document, "")
+        return InsertedDocument(node, work.used, work.wrong_fields)
+
+    def value(self, name: str) -> VariableValue | None:
+        """Returns the value of a variable, which counts as used; None where there is none."""
+        found = self.variables.get(name)
+        if found is not None:
+            self.used.add(name)
+        return found
+
+    def has_room(self, characters: int) -> bool:
+        """Takes room for inserted characters; returns False when the bound is passed."""
+        self._room -= characters
+        return self._room >= 0
+
+    @property
+    def known(self) -> str:
+        """The names of the variables for a message."""
+        names = sorted(self.variables)
+        if not names:
+            return "no variable is given"
+        more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+        return f"given are: {', '.join(names[:_MOST_LISTED])}{more}"
+
+
+@dataclass(slots=True)
+class _Insertion:
+    """Insertion into one document."""
+
+    inserter: VariableInserter
+    problems: list[Problem]
+    used: dict[str, VariableValue] = field(default_factory=dict)
+    wrong_fields: set[str] = field(default_factory=set)
+    kind: str = ""
+
+    def insert(self, node: DocumentNode, name: str) -> DocumentNode:
+        """Returns a node with values in place of variables, and the node itself where it has none."""
+        if is_untouched(self.kind, name):
+            return node
+        value = node.value
+        if isinstance(value, str):
+            return self._text(node, name) if _START in value else node
+        if isinstance(value, list):
+            items = [self.insert(item, f"{name}[{index}]") for index, item in enumerate(value)]
+            return replace(node, value=items) if _differ(items, value) else node
+        if isinstance(value, dict):
+            members = dict(value)
+            if not name and "kind" in members:
+                # A variable may stand for the kind, which decides what is left as it is.
+                members["kind"] = kind = self.insert(members["kind"], "kind")
+                self.kind = kind.value if isinstance(kind.value, str) else ""
+            rest = {each: self.insert(inner, member(name, each)) for each, inner in members.items()}
+            return replace(node, value=rest) if _differ(rest.values(), value.values()) else node
+        return node
+
+    def _text(self, node: DocumentNode, name: str) -> DocumentNode:
+        text: str = node.value
+        parts: list[str] = []
+        scalar: Scalar | None = None
+        end = 0
+        known = len(self.problems)
+        for number, match in enumerate(_REFERENCE.finditer(text)):
+            parts.append(text[end : match.start()])
+            end = match.end()
+            value, reason = self._value(match)
+            if value is None:
+                line, column = _position(node, number)
+                self.problems.append(Problem(line, name or "document", f"{reason}, at column {column}"))
+                self.wrong_fields.add(name)
+                continue
+            if not self.inserter.has_room(len(value.text)):
+                reason = f"must not take more than {MOST_INSERTED:,} characters from variables in all files together"
+                self.problems.append(Problem(node.line, name or "document", reason))
+                self.wrong_fields.add(name)
+                return replace(node, value="")
+            parts.append(value.text)
+            if match.span() == (0, len(text)) and not match[1]:
+                scalar = value.scalar
+        if len(self.problems) > known:
+            return node
+        return replace(node, value="".join([*parts, text[end:]]), scalar=scalar)
+
+    def _value(self, match: re.Match[str]) -> tuple[VariableValue | None, str]:
+        """Returns what is inserted for a reference, or None and why nothing is."""
+        escaped, name, closed = match.groups()
+        if escaped:
+            return VariableValue(match[0][1:]), ""
+        if not closed or not NAME.fullmatch(name):
+            return None, _MUST_NAME
+        value = self.inserter.value(name)
+        if value is None:
+            return None, f"uses the variable {name}, which is not given ({self.inserter.known})"
+        self.used[name] = value
+        return value, ""
+
+
+def _differ(changed: Collection[DocumentNode], nodes: Collection[DocumentNode]) -> bool:
+    return any(one is not other for one, other in zip(changed, nodes, strict=True))
+
+
+def _position(node: DocumentNode, number: int) -> tuple[int, int]:
+    """Returns line and column of the reference with this number in a text; of the text where an escape hides it."""
+    references = list(_REFERENCE.finditer(node.written))
+    if number >= len(references):
+        return node.line, node.column
+    above = node.written[: references[number].start()]
+    line, _, last = above.rpartition("\n")
+    if not line and "\n" not in above:
+        return node.line, node.column + len(above)
+    return node.line + above.count("\n"), len(last) + 1
