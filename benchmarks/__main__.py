@@ -171,9 +171,9 @@ def reads_beside_starts(workload: Workload, *, seconds: float, rounds: int) -> s
     for _ in range(rounds):
         alone = _load(workload, requests, seconds)
         with _starting(workload, keys):
-            beside = _load(workload, requests, seconds)
-        rates.append(beside.per_second / alone.per_second)
-        times.append(beside.p99_ms / alone.p99_ms)
+            with_starts = _load(workload, requests, seconds)
+        rates.append(with_starts.per_second / alone.per_second)
+        times.append(with_starts.p99_ms / alone.p99_ms)
     return (
         f"reads by {len(keys)} keys beside {_STARTS_PER_SECOND} starts a second, of the same reads alone: "
         f"throughput {median_of(rates, 2)}, p99 {median_of(times, 1)}"

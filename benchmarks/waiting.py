@@ -162,13 +162,13 @@ def main() -> None:
             idle = megabytes(server)
             for of_a_run in (CALLS_OF_A_KEY, 1):
                 with waiting(server, workload, extent, of_a_run):
-                    share, held = cpu_share(server, extent.seconds), megabytes(server)
+                    share, memory = cpu_share(server, extent.seconds), megabytes(server)
                     print(
                         f"{extent.callers} callers wait, {of_a_run} for each run, {name}: "
-                        f"{held:.0f} MB (idle {idle:.0f}), {share:.1%} of a core"
+                        f"{memory:.0f} MB (idle {idle:.0f}), {share:.1%} of a core"
                     )
-                    beside = changes(workload, workload, workload.keys(1)[0], min(extent.changes, MOST_CHANGES))
-                    report(f"a change while they wait, {name}", beside)
+                    under_load = changes(workload, workload, workload.keys(1)[0], min(extent.changes, MOST_CHANGES))
+                    report(f"a change while they wait, {name}", under_load)
             report(f"a change, {name}", changes(workload, workload, workload.keys(1)[0], extent.changes))
     with new_database(given.server) as url, two_backends(url) as (first, second):
         waiter, changer = Workload(first), Workload(second)

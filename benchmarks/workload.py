@@ -176,11 +176,11 @@ class Workload:
         """Waits for a run until it has a status, by calls that are held until it changes; returns it."""
         deadline = time.monotonic() + 60
         # A held call waits for a change of a run that has not ended, and would miss an earlier one.
-        held = _HELD_SECONDS if until == "completed" else 0
+        held_seconds = _HELD_SECONDS if until == "completed" else 0
         while run["status"] != until:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"run stays {run['status']}")
-            _, run = self.call("GET", f"/runs/{run['run_id']}?wait_seconds={held}", key)
+            _, run = self.call("GET", f"/runs/{run['run_id']}?wait_seconds={held_seconds}", key)
         return run
 
     def fill(self, keys: list[Key], workflow: str, until: str, each: int) -> list[str]:

@@ -62,7 +62,7 @@ def deadline_of(pending: PendingApproval) -> Deadline | None:
 
 
 def deciders_text(pending: PendingApproval) -> str:
-    """Returns who alone may decide an approval, in words; empty where everybody may whose role allows it."""
+    """Returns the persons and roles that alone may decide an approval, in words; empty without a restriction."""
     if not pending.HasField("approvers"):
         return ""
     roles = [f"everybody with the role {role}" for role in pending.approvers.roles]
@@ -114,10 +114,10 @@ def parts_of(material: ReviewMaterial) -> list[MaterialPart]:
     """Returns the parts of the material: the value and the files of each step, then the inputs of the run."""
     found: list[MaterialPart] = []
     for step in material.steps:
-        found += _of_step(step)
+        found += _step_parts(step)
     if not material.steps:
         found.append(MaterialPart("Steps", "", note="It needs no other step."))
-    return found + _of_inputs(material)
+    return found + _input_parts(material)
 
 
 def page_of(parts: Sequence[MaterialPart], first: int, limits: PartLimits) -> tuple[Sequence[PartExcerpt], int | None]:
@@ -153,20 +153,20 @@ def _concerns(refusal: Refusal, name: str) -> bool:
     )
 
 
-def _of_step(step: ReviewStep) -> list[MaterialPart]:
+def _step_parts(step: ReviewStep) -> list[MaterialPart]:
     section = f"Step {step.name or step.step}"
     value = formatting.json_lines(step.value.text) if step.HasField("value") else ""
     found = []
     if value not in {"", "null"}:
         found.append(MaterialPart(section, "Value", text=value, cut=step.value.cut))
-    found += [_of_file(section, file) for file in step.files]
+    found += [_file_part(section, file) for file in step.files]
     left_out = step.files_total - len(step.files)
     if left_out > 0:
         found.append(MaterialPart(section, "", note=f"{left_out:,} more files are not shown."))
     return found or [MaterialPart(section, "", note="It returned nothing and left no file.")]
 
 
-def _of_file(section: str, file: ReviewFile) -> MaterialPart:
+def _file_part(section: str, file: ReviewFile) -> MaterialPart:
     part = MaterialPart(section, file.path, f"{file.media_type}, {formatting.size(file.size_bytes)}")
     if file.HasField("text"):
         return part._replace(text=file.text.text, cut=file.text.cut)
@@ -175,7 +175,7 @@ def _of_file(section: str, file: ReviewFile) -> MaterialPart:
     return part._replace(note=f"Not shown. {file.problem}")
 
 
-def _of_inputs(material: ReviewMaterial) -> list[MaterialPart]:
+def _input_parts(material: ReviewMaterial) -> list[MaterialPart]:
     section = "Inputs"
     found = []
     if material.HasField("input_text"):

@@ -93,7 +93,7 @@ class Health:
         return web.Response(text="ok")
 
 
-def _of_definition(kind: DefinitionKind, readers: frozenset[Role.ValueType] = ONLOOKERS) -> tuple[Page, ...]:
+def _definition_pages(kind: DefinitionKind, readers: frozenset[Role.ValueType] = ONLOOKERS) -> tuple[Page, ...]:
     """Returns the pages below a definition's page, alike for every kind; `readers` are the roles that see versions."""
 
     def handled(
@@ -114,7 +114,7 @@ def _of_definition(kind: DefinitionKind, readers: frozenset[Role.ValueType] = ON
     )
 
 
-def _of_many_runs(change: RunChange) -> tuple[Page, ...]:
+def _change_pages(change: RunChange) -> tuple[Page, ...]:
     """Returns the pages that change the runs ticked in the list; they come before the page of one run."""
     roles, several = roles_of(change.rpc), frozenset({"run_id", "outcome"})
     return (
@@ -160,7 +160,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", "/approvals/{approval_id}", DECIDERS, approvals.decide),
     Page("GET", "/runs", ALL_ROLES, run_list.show_list),
     Page("GET", "/runs/stream", ALL_ROLES, run_list.stream),
-    *(page for change in CHANGES for page in _of_many_runs(change)),
+    *(page for change in CHANGES for page in _change_pages(change)),
     Page("GET", "/runs/{run_id}", ALL_ROLES, run.show),
     Page("GET", "/runs/{run_id}/stream", ALL_ROLES, run.stream),
     Page("POST", "/runs/{run_id}/inputs", roles_of("PreviewsService/RevealRunInputs"), run.show_inputs),
@@ -184,7 +184,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/workflows/{workflow_id}", ALL_ROLES, workflows.show_one),
     Page("POST", "/workflows/{workflow_id}/activate", ADMINISTRATORS, workflows.activate),
     Page("POST", "/workflows/{workflow_id}/deactivate", ADMINISTRATORS, workflows.deactivate),
-    *_of_definition(WORKFLOW),
+    *_definition_pages(WORKFLOW),
     Page("GET", "/workflows/{definition_id}/restore", ADMINISTRATORS, versions.ask_to_restore),
     Page("POST", "/workflows/{definition_id}/restore", ADMINISTRATORS, versions.restore),
     Page("GET", "/workflows/{workflow_id}/start", OPERATORS, start.show),
@@ -196,7 +196,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", "/schedules/{schedule_id}/cancel", OPERATORS, schedules.cancel),
     Page("GET", "/agents", ONLOOKERS, agents.show_list),
     Page("GET", "/agents/{definition_id}", ONLOOKERS, agents.show_one),
-    *_of_definition(AGENT),
+    *_definition_pages(AGENT),
     Page("GET", "/agents/{definition_id}/code", ONLOOKERS, agents.show_code),
     Page("GET", "/agents/{definition_id}/code/download", ONLOOKERS, agents.download_code),
     Page("GET", "/resources", ADMINISTRATORS, resources.show),
@@ -208,15 +208,15 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/resources/environments/{resource}/log", ADMINISTRATORS, environments.show_log),
     Page("GET", "/resources/environments/{resource}/log/download", ADMINISTRATORS, environments.download_log),
     Page("GET", "/resources/environments/{resource}/stream", ADMINISTRATORS, environments.stream),
-    *_of_definition(ENVIRONMENTS.definition, ADMINISTRATORS),
+    *_definition_pages(ENVIRONMENTS.definition, ADMINISTRATORS),
     Page("GET", "/resources/connectors", ADMINISTRATORS, resources.list_connectors),
     Page("GET", "/resources/connectors/{resource}", ADMINISTRATORS, resources.show_connector),
     Page("POST", "/resources/connectors/{resource}/test", ADMINISTRATORS, resources.test_connector),
-    *_of_definition(CONNECTORS.definition, ADMINISTRATORS),
+    *_definition_pages(CONNECTORS.definition, ADMINISTRATORS),
     Page("GET", "/resources/graphs", ADMINISTRATORS, graphs.show_list),
     Page("GET", "/resources/graphs/{resource}", ADMINISTRATORS, graphs.show),
     Page("POST", "/resources/graphs/{resource}/query", ADMINISTRATORS, graphs.query),
-    *_of_definition(GRAPHS.definition, ADMINISTRATORS),
+    *_definition_pages(GRAPHS.definition, ADMINISTRATORS),
     Page("GET", "/resources/secrets", ADMINISTRATORS, resources.show_secrets),
     Page("GET", "/keys", ADMINISTRATORS, keys.list_keys),
     Page("GET", "/keys/new", ADMINISTRATORS, keys.new_key),

@@ -253,7 +253,7 @@ def _python(code: str) -> str:
 
 
 def _command() -> str:
-    """Returns the path of this command, or its short name if the shell finds this file by it."""
+    """Returns the path of this command, or its short name if the shell finds this file by that name."""
     own = Path(sys.executable).parent / "workflow-api"
     found = shutil.which("workflow-api")
     return "workflow-api" if found and Path(found).resolve() == own.resolve() else shlex.quote(str(own))

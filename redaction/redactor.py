@@ -171,7 +171,7 @@ class Redactor:
                     phone_regions=self._policy.phone_regions,
                     on_found=self._on_found,
                 )
-            return self._first[model].again()
+            return self._first[model].with_empty_counts()
 
     def _skip(self, text: str, _: Collection[str], __: Sequence[Column]) -> Sequence[Mention]:
         with self._lock:

@@ -53,7 +53,7 @@ class Sweep:
         """Returns whether no model is asked."""
         return self._finder.by_rules_only
 
-    def again(self) -> "Sweep":
+    def with_empty_counts(self) -> "Sweep":
         """Returns a new sweep by this policy, with empty counts."""
         return Sweep(
             self._finder,
@@ -233,14 +233,14 @@ def sweep_stream(
             if end == done:
                 end = text.rfind("\n", done) + 1
             yield swept_part(text[:end], done, end, find_all(text[:end]), swept)
-            kept = line_above(text, end)
-            text, done = text[kept:], end - kept
+            kept_from = line_above(text, end)
+            text, done = text[kept_from:], end - kept_from
             continue
         matches = find_all(text)
         end = _between(matches, done, len(text) - REACH)
         yield swept_part(text, done, end, matches, swept)
-        kept = max(end - REACH, 0)
-        text, done = text[kept:], end - kept
+        kept_from = max(end - REACH, 0)
+        text, done = text[kept_from:], end - kept_from
     if len(text) > done:
         yield swept_part(text, done, len(text), find_all(text), swept)
 
@@ -256,9 +256,9 @@ def swept_part(
     text: str, start: int, end: int, values: Sequence[Value], swept: Callable[[str, Sequence[Value]], str]
 ) -> str:
     """Returns a part of a text with its values replaced, including values that reach into the part."""
-    here = [
+    inner_values = [
         (max(low, start) - start, min(high, end) - start, entity, score)
         for low, high, entity, score in values
         if high > start and low < end
     ]
-    return swept(text[start:end], resolved(here))
+    return swept(text[start:end], resolved(inner_values))

@@ -312,7 +312,7 @@ def _variables(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
         }
 
 
-def _of_job(query: str) -> str:
+def _expanded_query(query: str) -> str:
     """Returns a query with the metrics' full names, for the chosen deployment alone."""
     return _METRIC.sub(
         lambda found: f"{found[1].replace('P_', _P)}{{{', '.join(filter(None, (_JOB, found[2])))}}}", query
@@ -338,7 +338,7 @@ def _panels(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
                 "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
                 "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
                 "targets": [
-                    {"refId": chr(ord("A") + number), "expr": _of_job(query), "legendFormat": legend}
+                    {"refId": chr(ord("A") + number), "expr": _expanded_query(query), "legendFormat": legend}
                     for number, (legend, query) in enumerate(panel.queries.items())
                 ],
             }

@@ -47,7 +47,7 @@ def _rows(service: ServiceDescriptor) -> Iterator[str]:
     for method in service.methods:
         rules = method.GetOptions().Extensions[options_pb2.method_rules]
         roles = ", ".join(sorted(f"`{_role(role)}`" for role in rules.callers))
-        repeatable, others = by_callers.setdefault((roles, _for_a_key(rules)), ([], []))
+        repeatable, others = by_callers.setdefault((roles, _key_requirement(rules)), ([], []))
         once = method.GetOptions().idempotency_level == MethodOptions.IDEMPOTENCY_UNKNOWN
         (others if once else repeatable).append(f"`{method.name}`{' (stream)' if method.server_streaming else ''}")
     for callers, columns in by_callers.items():
@@ -58,7 +58,7 @@ def _role(role: int) -> str:
     return options_pb2.CallerRole.Name(options_pb2.CallerRole.ValueType(role)).removeprefix("CALLER_ROLE_").lower()
 
 
-def _for_a_key(rules: options_pb2.MethodRules) -> str:
+def _key_requirement(rules: options_pb2.MethodRules) -> str:
     if rules.access == options_pb2.ACCESS_SCOPE:
         return f"scope `{SCOPE_SPELLINGS[rules.scope]}`"
     if rules.limited_by_key:

@@ -80,9 +80,9 @@ def _pip_configuration() -> str:
     lines = ["[global]", f"cert = {_CERTIFICATES / 'ca-certificates.crt'}"]
     for option, value in pip_settings().items():
         # Files of this machine do not exist in the build.
-        kept = " ".join(part for part in value.split() if not part.startswith("file:"))
-        if option in _PASSED_ON and kept:
-            lines.append(f"{option} = {kept}")
+        indexes = " ".join(part for part in value.split() if not part.startswith("file:"))
+        if option in _PASSED_ON and indexes:
+            lines.append(f"{option} = {indexes}")
     return "\n".join(lines) + "\n"
 
 

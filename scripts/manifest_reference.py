@@ -67,7 +67,7 @@ def _records(title: str, shape: Shape) -> Iterator[tuple[str, Record]]:
             yield title, Record(common)
         for word, inner in shape.records.items():
             if isinstance(inner, Variant) or inner.fields.keys() - common:
-                yield from _records(f"{title}, {shape.tag} {word}", _without(inner, common))
+                yield from _records(f"{title}, {shape.tag} {word}", _without_fields(inner, common))
     elif isinstance(shape, Record):
         yield title, shape
         for name, field in shape.fields.items():
@@ -75,7 +75,7 @@ def _records(title: str, shape: Shape) -> Iterator[tuple[str, Record]]:
                 yield from _records(f"{title}.{name}", field.shape.member)
 
 
-def _without(shape: Record | Variant, common: Mapping[str, Field]) -> Record | Variant:
+def _without_fields(shape: Record | Variant, common: Mapping[str, Field]) -> Record | Variant:
     if isinstance(shape, Variant):
         return shape
     return Record({name: field for name, field in shape.fields.items() if name not in common})

@@ -155,9 +155,9 @@ class _Search:
         """Returns the size of the longest end of the text that is anywhere in a form."""
         longest = min(len(plain), self._longest)
         # If one end of the text is in a form, so is every shorter end.
-        return bisect_left(range(1, longest + 1), True, key=lambda size: not self._in_a_form(plain[-size:]))
+        return bisect_left(range(1, longest + 1), True, key=lambda size: not self._occurs_in_form(plain[-size:]))
 
-    def _in_a_form(self, end: bytes) -> bool:
+    def _occurs_in_form(self, end: bytes) -> bool:
         return any(end in form for form in self._forms)
 
 

@@ -27,7 +27,7 @@ Admit = Callable[[Message, grpc.ServicerContext], None]
 
 
 class Guard(Protocol):
-    """Decides which calls people who have signed in to a console may make, by their roles."""
+    """Decides by roles whether a person who has signed in to a console may make a call."""
 
     def __call__(self, person: str, rpc: str, request: Message) -> frozenset[str] | None:
         """Returns the workflows that the call is limited to, or None for all; raises ApiError if it is not allowed."""

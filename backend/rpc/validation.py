@@ -171,14 +171,14 @@ def _violations(field: FieldDescriptor, rules: FieldRules) -> Iterator[Violation
 
 def _checks(rules: FieldRules) -> Iterator[Check]:
     if rules.HasField("keys"):
-        yield _each("key", TextBounds(rules.keys).violation)
+        yield _check_of_items("key", TextBounds(rules.keys).violation)
     if rules.HasField("values"):
-        each = _each("value", TextBounds(rules.values).violation)
+        each = _check_of_items("value", TextBounds(rules.values).violation)
         # The views of a map of protobuf are made in Python.
         yield (lambda value: each([value[name] for name in value])) if rules.HasField("keys") else each
 
 
-def _each(what: str, violation: Violation) -> Check:
+def _check_of_items(what: str, violation: Violation) -> Check:
     return lambda values: [f"{what} {found}" for value in values if (found := violation(value)) is not None]
 
 

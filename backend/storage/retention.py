@@ -72,8 +72,8 @@ class RetentionJob:
         """Runs every rule once an hour, in one of the processes that share the database; reclaims space every time."""
         now = self._clock()
         if is_due(self._next_expiry, now, HOUR_MS):
-            with self._database.try_advisory_lock("upkeep") as mine:
-                if mine:
+            with self._database.try_advisory_lock("upkeep") as is_this_process:
+                if is_this_process:
                     self._next_expiry = now + HOUR_MS
                     self.expire()
         self._database.reclaim_space(self._time_left(None))

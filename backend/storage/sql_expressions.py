@@ -53,12 +53,12 @@ class json_member(GenericFunction[str]):  # noqa: N801 - it is called as a funct
 
 
 @compiles(json_member, "sqlite")
-def _of_sqlite(element: json_member, compiler: SQLCompiler, **options: Any) -> str:
+def _compile_for_sqlite(element: json_member, compiler: SQLCompiler, **options: Any) -> str:
     return f"json_extract({compiler.process(element.clauses, **options)}, '$.{'.'.join(element.path)}')"
 
 
 @compiles(json_member, "postgresql")
-def _of_postgresql(element: json_member, compiler: SQLCompiler, **options: Any) -> str:
+def _compile_for_postgresql(element: json_member, compiler: SQLCompiler, **options: Any) -> str:
     return f"(CAST({compiler.process(element.clauses, **options)} AS JSON) #>> '{{{','.join(element.path)}}}')"
 
 

@@ -148,13 +148,13 @@ class _Values:
     def __call__(self, field: str, number: str) -> tuple[str, str]:
         """Returns a value and its label."""
         if field in {"person", "first", "last", "LAST"}:
-            first = self._once(f"first{number}", self._fake.first_name)
-            last = self._once(f"last{number}", self._fake.last_name)
+            first = self._remembered(f"first{number}", self._fake.first_name)
+            last = self._remembered(f"last{number}", self._fake.last_name)
             named = {"person": f"{first} {last}", "first": first, "last": last, "LAST": last.upper()}
             return named[field], _OF_FIELDS[field]
-        return self._once(field + number, getattr(self, f"_{field}")), _OF_FIELDS[field]
+        return self._remembered(field + number, getattr(self, f"_{field}")), _OF_FIELDS[field]
 
-    def _once(self, key: str, make: Callable[[], str]) -> str:
+    def _remembered(self, key: str, make: Callable[[], str]) -> str:
         if key not in self._known:
             self._known[key] = str(make()).replace("\n", " ")
         return self._known[key]

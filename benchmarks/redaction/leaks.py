@@ -105,8 +105,8 @@ def hidden_spans(text: str, swept: str) -> list[tuple[int, int, str]]:
     """Returns the spans of a text that its swept copy replaces; the other text is in the copy, in order."""
     spans: list[tuple[int, int, str]] = []
     parts = _PLACEHOLDER.split(swept)
-    kept, types = parts[::2], parts[1::2]
-    pattern = "(.+?)".join(map(re.escape, kept))
+    texts, types = parts[::2], parts[1::2]
+    pattern = "(.+?)".join(map(re.escape, texts))
     found = re.fullmatch(pattern, text, re.DOTALL)
     if found is not None:
         return [(*found.span(number + 1), entity) for number, entity in enumerate(types)]

@@ -55,13 +55,13 @@ class EndedSessions:
     def view(self, request: web.Request, visitor: Visitor, view: View) -> web.Response:
         """Returns a page as `Responses.view`, filled in with the form that was kept for this person and page."""
         name = self._sessions.kept_form(request)
-        kept = None
+        form = None
         if name and request.method == "GET" and REFRESH not in request.headers and visitor.user is not None:
-            kept = self._forms.take(name, visitor.user.name, request.rel_url.raw_path_qs)
-        if kept is None:
+            form = self._forms.take(name, visitor.user.name, request.rel_url.raw_path_qs)
+        if form is None:
             return self._responses.view(request, visitor, view)
         response = self._responses.view(request, visitor, view, _FILLED_IN_NOTICE)
-        response.text = refilled(response.text or "", kept)
+        response.text = refilled(response.text or "", form)
         self._sessions.forget_form(response)
         return response
 

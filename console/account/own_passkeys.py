@@ -44,7 +44,7 @@ class OwnPasskeys:
 
     async def show_list(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Returns the list of passkeys."""
-        own = await self._own(visitor, services)
+        own = await self._passkeys(visitor, services)
         context = {"own": own, "host": passkey_host(request)}
         return self._responses.view(request, visitor, View("passkeys/list.html", context))
 
@@ -104,7 +104,7 @@ class OwnPasskeys:
             return await self._codes_form(request, visitor, services, self._shown(refusal))
         return self._codes(request, visitor, list(made.codes))
 
-    async def _own(self, visitor: Visitor, services: NewServices) -> PasskeysOfPerson:
+    async def _passkeys(self, visitor: Visitor, services: NewServices) -> PasskeysOfPerson:
         listed = GetPasskeysRequest(token=visitor.secret)
         own: PasskeysOfPerson = await services(visitor.actor).call("PasskeysService/GetPasskeys", listed)
         return own
@@ -135,7 +135,7 @@ class OwnPasskeys:
     async def _remove_form(
         self, request: web.Request, visitor: Visitor, services: NewServices, credential_id: str, error: str = ""
     ) -> web.Response:
-        own = await self._own(visitor, services)
+        own = await self._passkeys(visitor, services)
         passkey = next((each for each in own.passkeys if each.credential_id == credential_id), None)
         if passkey is None:
             raise web.HTTPNotFound

@@ -56,15 +56,15 @@ class ProviderSignIn:
             ),
         )
         response = web.Response(status=303, headers={"Location": begun.authorization_url})
-        then = request.query.get("next", "/")
+        path = request.query.get("next", "/")
         # A browser does not store a longer cookie, so that the return would find no sign-in.
-        kept = urlsafe_b64encode(then.encode()).decode() if is_own_path(then) and len(then) <= MAX_NEXT_CHARS else ""
-        self._sessions.begin_attempt(response, f"{begun.attempt}~{kept}")
+        encoded = urlsafe_b64encode(path.encode()).decode() if is_own_path(path) and len(path) <= MAX_NEXT_CHARS else ""
+        self._sessions.begin_attempt(response, f"{begun.attempt}~{encoded}")
         return response
 
     async def finish(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Starts a session for the person whom the provider sent back."""
-        attempt, _, kept = self._sessions.attempt(request).partition("~")
+        attempt, _, encoded = self._sessions.attempt(request).partition("~")
         query = {name: request.query.get(name, "") for name in ("state", "code", "iss")}
         bounds = {"state": _MAX_STATE_CHARS, "code": _MAX_CODE_CHARS, "iss": _MAX_ISSUER_CHARS}
         if not attempt or any(len(query[name]) > most for name, most in bounds.items()):
@@ -88,7 +88,7 @@ class ProviderSignIn:
             wait = f" Try again in {refusal.retry_after} seconds." if refusal.retry_after else ""
             return self._failed(request, visitor, f"{refusal.message}{wait}", refusal)
         # After a redirect from another site the browser withholds the session's cookie until our own page leads on.
-        response = self._responses.view(request, visitor, View("signed_in.html", {"to": _path(kept)}))
+        response = self._responses.view(request, visitor, View("signed_in.html", {"to": _path(encoded)}))
         self._sessions.end_attempt(response)
         self._sessions.begin(response, session.token)
         self._sessions.keep_id_token(response, session.id_token)
@@ -122,10 +122,10 @@ async def provider_label(services: NewServices) -> str:
     return ""
 
 
-def _path(kept: str) -> str:
+def _path(encoded: str) -> str:
     """Returns the path that the visitor asked for before the sign-in."""
     try:
-        path = urlsafe_b64decode(kept).decode()
+        path = urlsafe_b64decode(encoded).decode()
     except ValueError:
         return "/"
     return path if is_own_path(path) else "/"

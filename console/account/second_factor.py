@@ -45,7 +45,7 @@ class SecondFactor:
         """Starts the session."""
         check_sender(request, self._settings)
         form = await read_form(request, visitor.secret, self._settings, most_bytes=SMALL_BYTES)
-        then = form.get("next", ("/",))[0]
+        next_path = form.get("next", ("/",))[0]
         address = source_of(request, self._settings.client_address)
         finish = FinishPasskeySignInRequest(
             pending_token=self._sessions.pending(request) or "-",
@@ -60,15 +60,15 @@ class SecondFactor:
         except Refusal as refusal:
             if refusal.code not in _SHOWN:
                 raise
-            return await self._form(request, visitor, services, then, refusal)
-        return await begin_session(self._sessions, self._responses, visitor, services, session, then)
+            return await self._form(request, visitor, services, next_path, refusal)
+        return await begin_session(self._sessions, self._responses, visitor, services, session, next_path)
 
     async def _form(
         self,
         request: web.Request,
         visitor: Visitor,
         services: NewServices,
-        then: str,
+        next_path: str,
         refusal: Refusal | None = None,
     ) -> web.Response:
         asked = BeginPasskeySignInRequest(
@@ -85,7 +85,7 @@ class SecondFactor:
         context = {
             "options": options.options_json,
             "hosts": list(options.hosts),
-            "next": then if is_own_path(then) else "/",
+            "next": next_path if is_own_path(next_path) else "/",
             "error": "" if refusal is None else refusal.message,
         }
         status = 200 if refusal is None else refusal.status
@@ -101,7 +101,7 @@ async def begin_session(
     visitor: Visitor,
     services: NewServices,
     session: Session,
-    then: str,
+    next_path: str,
 ) -> web.Response:
     """Returns the redirect after a sign-in, with the session's cookie, to a page that the person may open."""
     if visitor.user is not None:
@@ -109,7 +109,7 @@ async def begin_session(
         with suppress(Refusal):
             await services(visitor.actor).call("SessionsService/SignOut", SignOutRequest(token=visitor.secret))
     user = session.user
-    to = PASSWORD if user.password_is_temporary else PASSKEYS if user.needs_passkey else then
+    to = PASSWORD if user.password_is_temporary else PASSKEYS if user.needs_passkey else next_path
     response = responses.redirect(visitor, Redirect(to if is_own_path(to) else "/"))
     sessions.end_pending(response)
     sessions.begin(response, session.token)

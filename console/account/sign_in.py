@@ -39,15 +39,15 @@ class Account:
 
     async def sign_in_form(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Returns the sign-in form, or a redirect for a visitor who has signed in already."""
-        then = _return_path(request.query.get("next", ""))
+        next_path = _return_path(request.query.get("next", ""))
         if visitor.user is not None:
-            return self._responses.redirect(visitor, Redirect(then))
-        return self._sign_in(request, visitor, then=then, provider=await provider_label(services))
+            return self._responses.redirect(visitor, Redirect(next_path))
+        return self._sign_in(request, visitor, next_path=next_path, provider=await provider_label(services))
 
     async def sign_in(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Starts a session by name and password."""
         form = await self._form(request, visitor)
-        name, then = _value(form, "name").strip().lower(), _return_path(_value(form, "next"))
+        name, next_path = _value(form, "name").strip().lower(), _return_path(_value(form, "next"))
         address = source_of(request, self._settings.client_address)
         sign_in = SignInRequest(name=name, password=_value(form, "password"), address=address)
         try:
@@ -59,14 +59,14 @@ class Account:
             error = wrong if refusal.code == "unauthorized" else _message(refusal)
             provider = await provider_label(services)
             return self._sign_in(
-                request, visitor, name=name, then=then, provider=provider, error=error, refusal=refusal
+                request, visitor, name=name, next_path=next_path, provider=provider, error=error, refusal=refusal
             )
         if session.pending_token:
-            query = URL.build(path=SECOND, query={"next": then})
+            query = URL.build(path=SECOND, query={"next": next_path})
             response = self._responses.redirect(visitor, Redirect(query.raw_path_qs))
             self._sessions.begin_pending(response, session.pending_token)
             return response
-        return await begin_session(self._sessions, self._responses, visitor, services, session, then)
+        return await begin_session(self._sessions, self._responses, visitor, services, session, next_path)
 
     async def sign_out(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Ends the session."""
@@ -133,12 +133,12 @@ class Account:
         visitor: Visitor,
         *,
         name: str = "",
-        then: str,
+        next_path: str,
         provider: str,
         error: str = "",
         refusal: Refusal | None = None,
     ) -> web.Response:
-        context = {"name": name, "next": then, "provider": provider, "error": error}
+        context = {"name": name, "next": next_path, "provider": provider, "error": error}
         return self._form_page(request, visitor, View("sign_in.html", context), refusal)
 
     def _password(

@@ -83,26 +83,26 @@ class EventStreams:
         loop = asyncio.get_running_loop()
         check_at = loop.time() + self._settings.stream_check_seconds
         refresh_at = loop.time()
-        held: tuple[str, str] | None = None
+        waiting_event: tuple[str, str] | None = None
         while not self._stopping.is_set() and request.transport is not None and not request.transport.is_closing():
-            wait = _POLL_SECONDS if held is None else max(0.0, refresh_at - loop.time())
+            wait = _POLL_SECONDS if waiting_event is None else max(0.0, refresh_at - loop.time())
             try:
                 event = await pending.next(wait)
             except StopAsyncIteration:
-                if held is not None:
-                    await self._write(response, _line(*held))
+                if waiting_event is not None:
+                    await self._write(response, _line(*waiting_event))
                 await self._write(response, _line("end", ""))
                 return
             except Refusal:
                 # The browser reconnects, and gets an error page if the service still refuses.
                 return
             if event is not None and event[0] == _REFRESH:
-                held = event
+                waiting_event = event
             elif event is not None:
                 await self._write(response, _line(*event))
-            if held is not None and loop.time() >= refresh_at:
-                await self._write(response, _line(*held))
-                refresh_at, held = loop.time() + _REFRESH_SECONDS, None
+            if waiting_event is not None and loop.time() >= refresh_at:
+                await self._write(response, _line(*waiting_event))
+                refresh_at, waiting_event = loop.time() + _REFRESH_SECONDS, None
             if loop.time() >= check_at:
                 if not await session_lasts():
                     await self._write(response, _line("reload", ""))

@@ -66,7 +66,7 @@ async def verdicts(record: KeyRecord, deployment: Deployment, call: TrialCall, t
     )
     tried = await try_call(call, _mirrored(record), flags, routes())
     return [
-        Verdict(_QUESTIONS[each.check], each.refusal is None, _why(each, record, call))
+        Verdict(_QUESTIONS[each.check], each.refusal is None, _reason_of(each, record, call))
         for each in tried
         if each.check in _QUESTIONS
     ]
@@ -93,20 +93,20 @@ def _mirrored(record: KeyRecord) -> MirroredKey:
     )
 
 
-def _why(tried: CheckOutcome, record: KeyRecord, call: TrialCall) -> str:
+def _reason_of(tried: CheckOutcome, record: KeyRecord, call: TrialCall) -> str:
     """Returns why a check refuses a call, with the deciding values; empty where the check passes."""
     refusal = tried.refusal
     if refusal is None:
         return ""
-    worded = _WORDED.get(tried.check)
+    worded = _REASONS.get(tried.check)
     return refusal.message if worded is None else worded(refusal, record, call)
 
 
-def _closed(refusal: Refusal, _: KeyRecord, __: TrialCall) -> str:
+def _deployment_reason(refusal: Refusal, _: KeyRecord, __: TrialCall) -> str:
     return _CLOSED.get(_details(refusal).get("reason", ""), refusal.message)
 
 
-def _invalid(_: Refusal, record: KeyRecord, call: TrialCall) -> str:
+def _credentials_reason(_: Refusal, record: KeyRecord, call: TrialCall) -> str:
     if record.state == "revoked":
         return f"The key was revoked at {utc_text(milliseconds_of(record.revoked_at))}."
     expires = milliseconds_of(record.key.expires_at)
@@ -115,30 +115,30 @@ def _invalid(_: Refusal, record: KeyRecord, call: TrialCall) -> str:
     return f"The key is bound to the deployment {record.key.deployment_id}, not to this one."
 
 
-def _elsewhere(_: Refusal, record: KeyRecord, call: TrialCall) -> str:
+def _source_reason(_: Refusal, record: KeyRecord, call: TrialCall) -> str:
     return f"{call.address or 'An unknown address'} is not in {', '.join(record.source_allow_list)}."
 
 
-def _at_another_hour(refusal: Refusal, _: KeyRecord, call: TrialCall) -> str:
+def _hour_reason(refusal: Refusal, _: KeyRecord, call: TrialCall) -> str:
     hours = _details(refusal)["valid_hours_utc"]
     at = datetime.fromtimestamp(call.at_ms / 1000, UTC).strftime("%H:%M")
     return f"{at} is outside {hours['start_hour']:02}:00 to {hours['end_hour']:02}:00 UTC."
 
 
-def _without_scope(_: Refusal, record: KeyRecord, call: TrialCall) -> str:
+def _scope_reason(_: Refusal, record: KeyRecord, call: TrialCall) -> str:
     route = routes().match(call.method, call.path).route
-    held = ", ".join(SCOPE_SPELLINGS[scope] for scope in record.key.scopes)
-    return f"The route requires {SCOPE_SPELLINGS[route.scope]}; the key has {held}."
+    scopes = ", ".join(SCOPE_SPELLINGS[scope] for scope in record.key.scopes)
+    return f"The route requires {SCOPE_SPELLINGS[route.scope]}; the key has {scopes}."
 
 
 def _details(refusal: Refusal) -> Mapping[str, Any]:
     return refusal.details if isinstance(refusal.details, dict) else {}
 
 
-_WORDED: Final[Mapping[CheckName, Callable[[Refusal, KeyRecord, TrialCall], str]]] = {
-    CheckName.DEPLOYMENT: _closed,
-    CheckName.CREDENTIALS: _invalid,
-    CheckName.SOURCE: _elsewhere,
-    CheckName.HOUR: _at_another_hour,
-    CheckName.SCOPE: _without_scope,
+_REASONS: Final[Mapping[CheckName, Callable[[Refusal, KeyRecord, TrialCall], str]]] = {
+    CheckName.DEPLOYMENT: _deployment_reason,
+    CheckName.CREDENTIALS: _credentials_reason,
+    CheckName.SOURCE: _source_reason,
+    CheckName.HOUR: _hour_reason,
+    CheckName.SCOPE: _scope_reason,
 }

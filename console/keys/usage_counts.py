@@ -113,10 +113,10 @@ def stacks(
         totals[name] += count.calls
     names = KINDS if by == "outcome" else _most_frequent(totals)
     if by != "outcome" and len(totals) > len(names):
-        kept = frozenset(names)
+        named = frozenset(names)
         merged: Counter[tuple[int, str]] = Counter()
         for (at, name), calls in found.items():
-            merged[at, name if name in kept else OTHERS] += calls
+            merged[at, name if name in named else OTHERS] += calls
         found, names = merged, (*names, OTHERS)
     label = hour if window.span_ms == HOUR_MS else day
     return names, [Stack(at, label(at), [found[at, name] for name in names]) for at in window.starts(now)]

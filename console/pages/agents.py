@@ -101,19 +101,19 @@ async def show_code(visit: Visit) -> PageResult:
     files = await asyncio.to_thread(_files_of, code.archive, visit.query.get("file", ""))
     if files is None:
         return missing(AGENT, f"Version {code.version} has no file of that name.")
-    here = AGENT.page_of(code.id)
+    address = AGENT.page_of(code.id)
     version = {"version": code.version}
     context = {
         "code": code,
-        "here": here,
+        "here": address,
         "chosen": files.chosen,
         "files": [
-            (name, f"{here}/code?{urlencode({**version, 'file': name})}", formatting.size(size))
+            (name, f"{address}/code?{urlencode({**version, 'file': name})}", formatting.size(size))
             for name, size in files.sizes
         ],
         "text": files.text,
         "cut": files.cut,
-        "download": f"{here}/code/download_code?{urlencode(version)}",
+        "download": f"{address}/code/download_code?{urlencode(version)}",
     }
     return View("agents/code.html", context)
 

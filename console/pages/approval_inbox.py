@@ -86,8 +86,8 @@ async def decide_several(visit: Visit) -> PageResult:
     waiting = [each for each in pending if each.approval.approval_id in chosen]
     alone = [each for each in waiting if each.excluded or (DECISIONS[decision] and each.HasField("form_schema"))]
     if alone:
-        told = "Nothing was changed: an approval with a form, or with other approvers, is decided on its own page."
-        return Redirect(inbox_address(gate, alone[0].approval.approval_id), told)
+        notice = "Nothing was changed: an approval with a form, or with other approvers, is decided on its own page."
+        return Redirect(inbox_address(gate, alone[0].approval.approval_id), notice)
     if not visit.sent("sure"):
         context = {
             "items": [(each, waiting_text(each)) for each in waiting],
@@ -124,8 +124,8 @@ async def _decided(visit: Visit, waiting: Sequence[PendingApproval], chosen: int
             chosen -= len(waiting) - number
             break
     late = chosen - made
-    told = f"{'Approved' if DECISIONS[decision] else 'Rejected'}: {made}."
-    return told + (f" No longer pending: {late}." if late else "") + stopped
+    notice = f"{'Approved' if DECISIONS[decision] else 'Rejected'}: {made}."
+    return notice + (f" No longer pending: {late}." if late else "") + stopped
 
 
 async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:

@@ -49,7 +49,7 @@ async def pending_approvals(visit: Visit, run_id: str) -> list[PendingApproval]:
 
 async def show_one(visit: Visit) -> PageResult:
     """Shows an approval with its material, and the form to decide it or its decision."""
-    return await _one(visit)
+    return await _approval_page(visit)
 
 
 async def decide(visit: Visit) -> PageResult:
@@ -58,10 +58,10 @@ async def decide(visit: Visit) -> PageResult:
     decision = visit.sent("decision")
     comment = visit.sent("comment")
     if decision not in DECISIONS:
-        return await _one(visit, comment=comment, problem="Choose one: approve or reject.")
+        return await _approval_page(visit, comment=comment, problem="Choose one: approve or reject.")
     if len(comment) > MAX_COMMENT_CHARS:
         problem = f"The comment has {len(comment):,} characters; at most {MAX_COMMENT_CHARS:,} are allowed."
-        return await _one(visit, comment=comment, problem=problem)
+        return await _approval_page(visit, comment=comment, problem=problem)
     texts = sent_texts(visit.form) if DECISIONS[decision] else {}
     known = await _review_if_any(visit) if texts else None
     # A rejection needs no values.
@@ -71,7 +71,9 @@ async def decide(visit: Visit) -> PageResult:
     except Refusal as refusal:
         if not (problems := form_problems(refusal)):
             raise
-        return await _one(visit, comment=comment, problem=problems.get("form", ""), texts=texts, problems=problems)
+        return await _approval_page(
+            visit, comment=comment, problem=problems.get("form", ""), texts=texts, problems=problems
+        )
     if decided is None:
         # The inbox shows who decided meanwhile.
         return Redirect(_back(visit, approval_id), "Nothing was changed: this approval is no longer pending.")
@@ -109,7 +111,7 @@ async def _review_if_any(visit: Visit) -> Review | None:
         return None
 
 
-async def _one(
+async def _approval_page(
     visit: Visit,
     *,
     comment: str = "",

@@ -86,7 +86,7 @@ async def show_log(visit: Visit) -> PageResult:
         name, machine, log = await _log(visit)
     except MissingError as error:
         return missing(ENVIRONMENTS, error)
-    here = path_of(ENVIRONMENTS, visit.path["resource"])
+    address = path_of(ENVIRONMENTS, visit.path["resource"])
     text, cut = ending(log.text, _SHOWN_CHARS, _SHOWN_BYTES)
     context = {
         "name": name,
@@ -94,8 +94,8 @@ async def show_log(visit: Visit) -> PageResult:
         "log": log,
         "text": text,
         "cut": cut,
-        "here": here,
-        "download": f"{here}/log/download?{urlencode({'machine': machine})}",
+        "here": address,
+        "download": f"{address}/log/download?{urlencode({'machine': machine})}",
     }
     return View("resources/build_log.html", context)
 

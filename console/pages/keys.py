@@ -81,7 +81,7 @@ async def create(visit: Visit) -> PageResult:
 
 async def show(visit: Visit) -> PageResult:
     """Shows one key and the forms that change it."""
-    return await _one(visit)
+    return await _key_page(visit)
 
 
 async def edit(visit: Visit) -> PageResult:
@@ -90,7 +90,7 @@ async def edit(visit: Visit) -> PageResult:
     try:
         check_unchanged(form_of(record), visit.sent("form_hash"))
     except Refusal as refusal:
-        return await _one(visit, problems=problems_of(refusal))
+        return await _key_page(visit, problems=problems_of(refusal))
     form = typed_form(visit)
     try:
         request = edit_request(record, form)
@@ -98,7 +98,7 @@ async def edit(visit: Visit) -> PageResult:
             return Redirect(_path(visit), "Nothing was changed.")
         await visit.services.call("KeysService/UpdateKey", request)
     except Refusal as refusal:
-        return await _one(visit, form, problems_of(refusal))
+        return await _key_page(visit, form, problems_of(refusal))
     return Redirect(_path(visit), "The key is changed. Callers see it within a minute.")
 
 
@@ -121,7 +121,7 @@ async def issue_external_id(visit: Visit) -> PageResult:
     try:
         credentials = await visit.services.call("KeysService/IssueExternalId", request)
     except Refusal as refusal:
-        return await _one(visit, problems=problems_of(refusal))
+        return await _key_page(visit, problems=problems_of(refusal))
     return _issued("The key has a new external id", credentials)
 
 
@@ -137,7 +137,7 @@ async def end_overlap(visit: Visit) -> PageResult:
     try:
         await visit.services.call("KeysService/EndKeyOverlap", request)
     except Refusal as refusal:
-        return await _one(visit, problems=problems_of(refusal))
+        return await _key_page(visit, problems=problems_of(refusal))
     return Redirect(_path(visit), "The old secret stops working within two minutes at the latest.")
 
 
@@ -154,7 +154,7 @@ async def delete(visit: Visit) -> PageResult:
     try:
         await visit.services.call("KeysService/DeleteKey", request)
     except Refusal as refusal:
-        return await _one(visit, problems=problems_of(refusal))
+        return await _key_page(visit, problems=problems_of(refusal))
     return Redirect("/keys", f"The key {request.key_id} is deleted. Its audit trail stays.")
 
 
@@ -163,7 +163,7 @@ async def _new(visit: Visit, form: KeyForm, problems: Problems = _NOTHING_WRONG)
     return View("keys/new.html", shown, status=400 if problems else 200)
 
 
-async def _one(visit: Visit, form: KeyForm | None = None, problems: Problems = _NOTHING_WRONG) -> View:
+async def _key_page(visit: Visit, form: KeyForm | None = None, problems: Problems = _NOTHING_WRONG) -> View:
     record = await _record(visit)
     sheet = key_details(record, now_ms(), await _last_use(visit.services, record.key.key_id))
     shown = await _form_shown(visit.services, form or form_of(record), problems)
@@ -191,7 +191,7 @@ async def _form_shown(services: UserServices, form: KeyForm, problems: Problems)
     return {
         "form": form,
         "problems": problems,
-        "elsewhere": {name: why for name, why in problems.items() if not _at_a_field(name)},
+        "elsewhere": {name: why for name, why in problems.items() if not _is_form_field(name)},
         "scopes": [(text, text) for text in SCOPES],
         "workflows": await _workflow_choices(services, form.workflow_ids),
         "hours": _HOURS,
@@ -205,7 +205,7 @@ async def _paused_webhooks(services: UserServices, key_id: str) -> list[webhooks
     return [webhook for webhook in found.items if webhook.paused_reason not in {"", "requested"}]
 
 
-def _at_a_field(name: str) -> bool:
+def _is_form_field(name: str) -> bool:
     return name in KeyForm._fields or name in {"workflow_access", "allowed_hours"}
 
 
@@ -263,8 +263,8 @@ async def _workflow_choices(services: UserServices, chosen: Sequence[str]) -> li
     choices: dict[str, str] = {}
     for workflow in await all_items(services, "WorkflowsService/ListWorkflows", request):
         status = WorkflowStatus.Name(workflow.status).removeprefix("WORKFLOW_STATUS_").lower()
-        kept = f"{workflow.name} ({workflow.workflow_id})"
-        choices[workflow.workflow_id] = kept if status == "active" else f"{kept}, {status}"
+        label = f"{workflow.name} ({workflow.workflow_id})"
+        choices[workflow.workflow_id] = label if status == "active" else f"{label}, {status}"
     return [*choices.items(), *((each, each) for each in chosen if each not in choices)]
 
 

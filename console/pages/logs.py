@@ -72,7 +72,7 @@ async def show(visit: Visit) -> PageResult:
         message = "; ".join(f"{problem['name']} {problem['reason']}" for problem in problems) or refusal.message
         return View("runs/missing.html", {"message": message}, status=404)
     ended = formatting.RUN_STATUSES.get(run.summary.status) in formatting.ENDED
-    here = f"{run_address(run_id)}/logs/{quote(step, safe='')}"
+    address = f"{run_address(run_id)}/logs/{quote(step, safe='')}"
     wraps = visit.query.get("wrap") != "no"
     skipped = min(skipped, len(found.text))
     before_skipped = "" if sought else found.text[: len(found.text) - skipped]
@@ -90,7 +90,7 @@ async def show(visit: Visit) -> PageResult:
             "run": run,
             "found": found,
             "log": found.log,
-            "here": here,
+            "here": address,
             "text": text,
             "earlier": str(skipped + len(text)) if (cut or found.cut) and skipped + len(text) < _READ_CHARS else "",
             "later": str(max(0, skipped - END_CHARS)) if skipped else "",
@@ -98,12 +98,12 @@ async def show(visit: Visit) -> PageResult:
             "sought": sought,
             "matches": matching_lines(found.text, sought) if sought else None,
             "wraps": wraps,
-            "link": partial(_link, here, query),
+            "link": partial(_link, address, query),
             "attempts": range(1, found.attempts + 1) if found.attempts > 1 else (),
             "size": formatting.size(found.log.size_bytes) if found.log.HasField("size_bytes") else "",
             "stream": ""
             if ended or sought or skipped
-            else f"{here}/stream?{urlencode({**query, 'seen': _version_token(found.log)})}",
+            else f"{address}/stream?{urlencode({**query, 'seen': _version_token(found.log)})}",
         },
     )
 
@@ -185,9 +185,9 @@ async def _updates(visit: Visit) -> AsyncIterator[tuple[str, str]]:
         await asyncio.sleep(POLL_SECONDS)
 
 
-def _link(here: str, state: Mapping[str, str], **changed: str) -> str:
+def _link(address: str, state: Mapping[str, str], **changed: str) -> str:
     query = {name: value for name, value in {**state, **changed}.items() if value}
-    return here + (f"?{urlencode(query)}" if query else "")
+    return address + (f"?{urlencode(query)}" if query else "")
 
 
 async def _logs(visit: Visit, run_id: str) -> list[Any]:

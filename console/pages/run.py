@@ -165,10 +165,10 @@ async def show_event(visit: Visit) -> PageResult:
 async def cancel(visit: Visit) -> PageResult:
     """Requests the cancellation of a run."""
     run_id = visit.path["run_id"]
-    here = run_address(run_id)
+    address = run_address(run_id)
     request = CancelRunRequest(run_id=run_id, reason=visit.sent("reason") or None)
     if len(request.reason) > MAX_REASON_CHARS:
-        return Redirect(here, _TOO_LONG)
+        return Redirect(address, _TOO_LONG)
     try:
         answer = await visit.services.call("RunsService/CancelRun", request)
     except Refusal as refusal:
@@ -176,18 +176,18 @@ async def cancel(visit: Visit) -> PageResult:
             return missing(refusal.message)
         if refusal.code != "already_terminal":
             raise
-        return Redirect(here, "Nothing was changed: the run had ended already.")
+        return Redirect(address, "Nothing was changed: the run had ended already.")
     ended = formatting.RUN_STATUSES.get(answer.status) in formatting.ENDED
-    return Redirect(here, "The run is cancelled." if ended else "The run is being cancelled.")
+    return Redirect(address, "The run is cancelled." if ended else "The run is being cancelled.")
 
 
 async def erase(visit: Visit) -> PageResult:
     """Erases the data of a run that has ended."""
     run_id = visit.path["run_id"]
-    here = run_address(run_id)
+    address = run_address(run_id)
     request = EraseRunDataRequest(run_id=run_id, reason=visit.sent("reason") or None)
     if len(request.reason) > MAX_REASON_CHARS:
-        return Redirect(here, _TOO_LONG)
+        return Redirect(address, _TOO_LONG)
     try:
         await visit.services.call("RunsService/EraseRunData", request)
     except Refusal as refusal:
@@ -195,8 +195,8 @@ async def erase(visit: Visit) -> PageResult:
             return missing(refusal.message)
         if refusal.code not in {"run_not_terminal", "already_purged"}:
             raise
-        return Redirect(here, f"Nothing was changed: {refusal.message}")
-    return Redirect(here, "The data of the run is erased.")
+        return Redirect(address, f"Nothing was changed: {refusal.message}")
+    return Redirect(address, "The data of the run is erased.")
 
 
 async def _updates(visit: Visit, seen: RunPosition) -> AsyncIterator[tuple[str, str]]:
@@ -331,10 +331,10 @@ async def _summary(visit: Visit, run: Run) -> SummaryPreview:
     return found
 
 
-def _link(here: str, state: Mapping[str, str], anchor: str = "", **changed: str | int | None) -> str:
+def _link(address: str, state: Mapping[str, str], anchor: str = "", **changed: str | int | None) -> str:
     """Returns the address of this page with changed query parameters; None and "" remove a parameter."""
     query = {name: value for name, value in {**state, **changed}.items() if value not in {None, ""}}
-    return here + (f"?{urlencode(query)}" if query else "") + (f"#{anchor}" if anchor else "")
+    return address + (f"?{urlencode(query)}" if query else "") + (f"#{anchor}" if anchor else "")
 
 
 def _stream_address(run_id: str, progress: RunPosition, preparing: bool) -> str:

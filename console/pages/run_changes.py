@@ -19,7 +19,7 @@ from contract.times import milliseconds_of
 from workflow_api.v1.runs_pb2 import GetRunRequest, Run, RunSummary
 
 BEGIN_SECONDS: Final = 5.0
-"""Time of one form in which it begins to change runs; the next form goes on with the others."""
+"""Time in which one form begins to change runs; the next form continues with the remaining runs."""
 
 _READS: Final = 8
 _CHANGES: Final = 4

@@ -41,7 +41,7 @@ async def show(visit: Visit) -> PageResult:
         if other_id:
             other, others = await read_run(visit.services, other_id)
             context |= await _comparison(visit, run, other)
-            # An unfinished or failed redaction of either run is shown rather than the other's success.
+            # An unfinished or failed redaction of one run is shown rather than the success of the other run.
             context["inputs"] = max(inputs, others, key=lambda each: (each.preparing, each.problem, each.redacted))
     except Refusal as refusal:
         if refusal.code not in GONE:
@@ -69,20 +69,20 @@ class JsonDifferences(NamedTuple):
 
 def differences(left: str, right: str) -> JsonDifferences:
     """Returns the differences between two JSON texts; an empty text is no value."""
-    ours, ours_cut = _leaves(left)
-    theirs, theirs_cut = _leaves(right)
+    left_values, left_cut = _leaves(left)
+    right_values, right_cut = _leaves(right)
     found = [
-        JsonDifference(path or "the value", ours.get(path, ""), theirs.get(path, ""))
-        for path in {**ours, **theirs}
-        if ours.get(path) != theirs.get(path)
+        JsonDifference(path or "the value", left_values.get(path, ""), right_values.get(path, ""))
+        for path in {**left_values, **right_values}
+        if left_values.get(path) != right_values.get(path)
     ]
     shown = [JsonDifference(_short(each.path), _short(each.left), _short(each.right)) for each in found[:_MOST_SHOWN]]
-    equal = len({**ours, **theirs}) - len(found)
-    return JsonDifferences(shown, len(found), equal, ours_cut or theirs_cut)
+    equal = len({**left_values, **right_values}) - len(found)
+    return JsonDifferences(shown, len(found), equal, left_cut or right_cut)
 
 
 async def _comparison(visit: Visit, run: Run, other: Run) -> Mapping[str, Any]:
-    ours, theirs = await asyncio.gather(_steps(visit, run), _steps(visit, other))
+    steps, other_steps = await asyncio.gather(_steps(visit, run), _steps(visit, other))
     erased = [each.summary.run_id for each in (run, other) if each.HasField("data_purged_at")]
     texts_differ = run.input_text != other.input_text
     return {
@@ -94,8 +94,8 @@ async def _comparison(visit: Visit, run: Run, other: Run) -> Mapping[str, Any]:
         "parameters": differences(run.parameters, other.parameters),
         "texts": [beginning(each.input_text, _MOST_TEXT_CHARS)[0] for each in (run, other)] if texts_differ else (),
         "steps": [
-            (name, ours.get(name), theirs.get(name), _slower(ours.get(name), theirs.get(name)))
-            for name in {**ours, **theirs}
+            (name, steps.get(name), other_steps.get(name), _slower(steps.get(name), other_steps.get(name)))
+            for name in {**steps, **other_steps}
         ],
         "step_badge": formatting.step_badge,
         "step_lasted": _lasted,
@@ -116,11 +116,11 @@ def _lasted(of: RunSummary | Step) -> str:
     return formatting.duration(milliseconds_of(of.duration)) if of.HasField("duration") else ""
 
 
-def _slower(ours: Step | None, theirs: Step | None) -> str:
+def _slower(step: Step | None, other_step: Step | None) -> str:
     """Returns the difference of durations, theirs minus ours, as `+2 s` or `-5 ms`; empty if one is unknown."""
-    if ours is None or theirs is None or not (ours.HasField("duration") and theirs.HasField("duration")):
+    if step is None or other_step is None or not (step.HasField("duration") and other_step.HasField("duration")):
         return ""
-    more = milliseconds_of(theirs.duration) - milliseconds_of(ours.duration)
+    more = milliseconds_of(other_step.duration) - milliseconds_of(step.duration)
     return f"{'+' if more >= 0 else '-'}{formatting.duration(abs(more))}"
 
 

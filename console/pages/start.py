@@ -49,7 +49,7 @@ _SHOWN_ABOVE_FORM: Final = frozenset(
         "policy_not_tightening",
     }
 )
-"""Refusals that the page shows above the form, with what was typed kept."""
+"""Refusals that the page shows above the form, which keeps the typed texts."""
 _BEING_STARTED: Final = "The run is being started: send the form once more in a moment."
 _STARTED_ALREADY: Final = (
     "This form has started a run before, with other values or files; it is among the runs. Send it once more only to"

@@ -67,7 +67,7 @@ async def create(visit: Visit) -> PageResult:
 
 async def show(visit: Visit) -> PageResult:
     """Shows one webhook with its deliveries, and the forms that change it."""
-    return await _one(visit)
+    return await _webhook_page(visit)
 
 
 async def edit(visit: Visit) -> PageResult:
@@ -82,7 +82,7 @@ async def edit(visit: Visit) -> PageResult:
         )
         await visit.services.call("WebhooksService/UpdateWebhook", request)
     except Refusal as refusal:
-        return await _one(visit, problems_of(refusal))
+        return await _webhook_page(visit, problems_of(refusal))
     return Redirect(_path(visit), "The webhook is changed.")
 
 
@@ -98,7 +98,7 @@ async def rotate(visit: Visit) -> PageResult:
         )
         made = await visit.services.call("WebhooksService/RotateWebhookSecret", request)
     except Refusal as refusal:
-        return await _one(visit, problems_of(refusal))
+        return await _webhook_page(visit, problems_of(refusal))
     return _issued("The webhook has a new secret", made)
 
 
@@ -155,7 +155,7 @@ async def _list(visit: Visit, problems: Problems = _NOTHING_WRONG) -> View:
     return View("webhooks/list.html", context | _form_shown(form, problems), status=400 if problems else 200)
 
 
-async def _one(visit: Visit, problems: Problems = _NOTHING_WRONG) -> View:
+async def _webhook_page(visit: Visit, problems: Problems = _NOTHING_WRONG) -> View:
     webhook = await _webhook(visit)
     deliveries = await visit.services.call(
         "WebhooksService/ListWebhookDeliveries",

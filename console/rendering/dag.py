@@ -141,11 +141,11 @@ def shortened(text: str, max_cells: int) -> str:
     if sum(widths) <= max_cells:
         return text
     room = max_cells - 1
-    kept = 0
-    while widths[kept] <= room:
-        room -= widths[kept]
-        kept += 1
-    return text[:kept].rstrip() + "…"
+    length = 0
+    while widths[length] <= room:
+        room -= widths[length]
+        length += 1
+    return text[:length].rstrip() + "…"
 
 
 class StepWindow(NamedTuple, Generic[T]):
@@ -196,13 +196,13 @@ def _ordered(
             after[neighbour].append(slot)
     for _ in range(_SWEEPS):
         for column in range(1, len(columns)):
-            columns[column] = _by_neighbours(columns[column], before, columns[column - 1])
+            columns[column] = _sorted_by_neighbours(columns[column], before, columns[column - 1])
         for column in reversed(range(len(columns) - 1)):
-            columns[column] = _by_neighbours(columns[column], after, columns[column + 1])
+            columns[column] = _sorted_by_neighbours(columns[column], after, columns[column + 1])
     return columns
 
 
-def _by_neighbours(
+def _sorted_by_neighbours(
     slots: list[_Slot], neighbours: Mapping[_Slot, Sequence[_Slot]], beside: Sequence[_Slot]
 ) -> list[_Slot]:
     # Positions count from the middle, because centred columns may differ in length.

@@ -45,7 +45,7 @@ def day(milliseconds: int) -> str:
 
 
 def start_of_day(text: str) -> int:
-    """Returns when a UTC day, written as `2026-09-24`, began, in milliseconds since the epoch.
+    """Returns the start of a UTC day, written as `2026-09-24`, in milliseconds since the epoch.
 
     Raises:
         ValueError: the text is no such day.

@@ -136,13 +136,13 @@ def _narrow(cells: Sequence[str], longest: int) -> Sequence[str]:
 def _cut(text: str, longest: int) -> str:
     """Returns the beginning of a text, at most `longest` bytes."""
     room = longest - _size(_CUT)
-    kept = 0
+    length = 0
     for character in text:
         room -= _size(character)
         if room < 0:
             break
-        kept += 1
-    return text[:kept] + _CUT
+        length += 1
+    return text[:length] + _CUT
 
 
 def _size(text: str) -> int:

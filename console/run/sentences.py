@@ -125,7 +125,7 @@ def _published(_: str, data: _Data) -> str:
     return f"{_many(data['triples'], 'triple')} were published in {data['knowledge_graph']}, as {data['graph']}."
 
 
-def _of_item(data: _Data) -> str:
+def _item_text(data: _Data) -> str:
     return "" if data["item_index"] is None else f", item {data['item_index']},"
 
 
@@ -146,8 +146,8 @@ _SENTENCES: Final[Mapping[str, Callable[[str, _Data], str]]] = {
     "step.item_completed": _item_completed,
     "step.item_failed": _item_failed,
     "step.reused": lambda step, data: f"{step} was reused from {data['run_id']}.",
-    "child.started": lambda step, data: f"{step}{_of_item(data)} started {data['run_id']}.",
-    "child.ended": lambda step, data: f"{data['run_id']}, which {step}{_of_item(data)} started, is {data['status']}.",
+    "child.started": lambda step, data: f"{step}{_item_text(data)} started {data['run_id']}.",
+    "child.ended": lambda step, data: f"{data['run_id']}, which {step}{_item_text(data)} started, is {data['status']}.",
     "step.skipped": lambda step, data: f"{step} was skipped: {data['reason']}",
     "approval.requested": lambda step, data: f"{step} waits for a person: {data['title']}",
     "approval.reminded": _reminded,

@@ -110,11 +110,11 @@ class BackendWatch:
                 async with asyncio.TaskGroup() as probes:
                     for target, name in targets.items():
                         probes.create_task(self._probe(target, name))
-                for gone in self._states.keys() - targets - self._unresolved:
-                    self._take(gone, _State(""))
-                    del self._states[gone]
-                for gone in self._channels.keys() - targets:
-                    await self._channels.pop(gone).close()
+                for removed in self._states.keys() - targets - self._unresolved:
+                    self._take(removed, _State(""))
+                    del self._states[removed]
+                for removed in self._channels.keys() - targets:
+                    await self._channels.pop(removed).close()
             except Exception as error:  # noqa: BLE001 - the next round may succeed
                 self._rounds.failed(error)
             else:

@@ -145,8 +145,8 @@ class ReadBatcher:
             return
         if len(made.answers) != len(reads):
             raise Refusal("runtime_error")
-        for read, came in zip(reads, made.answers, strict=True):
-            _accept_answer(read, came)
+        for read, answer in zip(reads, made.answers, strict=True):
+            _accept_answer(read, answer)
 
 
 def _key_read(read: _PendingRead) -> KeyRead:
@@ -159,12 +159,12 @@ def _key_read(read: _PendingRead) -> KeyRead:
     )
 
 
-def _accept_answer(read: _PendingRead, came: KeyReadAnswer) -> None:
-    if not came.HasField("response"):
-        _fail(read, refusal_from_trailer(came.refusal))
+def _accept_answer(read: _PendingRead, answer: KeyReadAnswer) -> None:
+    if not answer.HasField("response"):
+        _fail(read, refusal_from_trailer(answer.refusal))
         return
     try:
-        _answer(read, BATCHED[read.rpc].FromString(came.response))
+        _answer(read, BATCHED[read.rpc].FromString(answer.response))
     except DecodeError:
         _fail(read, Refusal("runtime_error"))
 

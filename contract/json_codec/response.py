@@ -95,7 +95,7 @@ def path_segment(value: str) -> str:
 
 
 class _Writer:
-    """Generates one Python function per message type, from the message and the names in its links to a dict."""
+    """Generates a Python function for each message type, which converts a message to a dict and fills its links."""
 
     def __init__(
         self, raw: Callable[[str], object] = orjson.Fragment, links: Callable[[str], object] = orjson.Fragment

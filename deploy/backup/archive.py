@@ -77,7 +77,7 @@ def read_manifest(content: bytes) -> BackupManifest:
 
 
 def is_object(name: str) -> bool:
-    """Returns whether a member's name is that of an object, which never leads out of a folder."""
+    """Returns whether a member's name names an object; such a name never leads out of a folder."""
     return _OBJECT.fullmatch(name) is not None
 
 

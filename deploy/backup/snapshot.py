@@ -65,12 +65,12 @@ def require_known(schema: str) -> None:
 
 
 @contextmanager
-def scratch_folder(beside: Path) -> Iterator[Path]:
+def scratch_folder(parent: Path) -> Iterator[Path]:
     """Makes a folder for files that end with the process, and removes such folders of killed processes."""
-    for left in beside.glob(f"{_SCRATCH}*"):
-        with suppress(OSError), _locked(left):
-            shutil.rmtree(left)
-    folder, handle = _new_locked(beside)
+    for leftover in parent.glob(f"{_SCRATCH}*"):
+        with suppress(OSError), _locked(leftover):
+            shutil.rmtree(leftover)
+    folder, handle = _new_locked(parent)
     try:
         yield folder
     finally:
@@ -78,10 +78,10 @@ def scratch_folder(beside: Path) -> Iterator[Path]:
         os.close(handle)
 
 
-def _new_locked(beside: Path) -> tuple[Path, int]:
+def _new_locked(parent: Path) -> tuple[Path, int]:
     """Makes a folder that is locked as long as this process lives, and returns it with its handle."""
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=beside))
+        folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=parent))
         # Until the folder is locked, another backup may take it for a leftover and remove it.
         with suppress(FileNotFoundError):
             return folder, lock_named(folder, os.O_RDONLY | os.O_DIRECTORY, wait=True)

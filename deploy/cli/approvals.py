@@ -152,7 +152,7 @@ def cell_of(place: int, row: Record) -> str:
 
 
 def approvers_text(record: Record) -> str | None:
-    """Returns who alone may decide an approval; None where everybody may whose role allows it."""
+    """Returns the persons and roles that alone may decide an approval; None without a restriction."""
     approvers = record["approvers"]
     return approvers and ", ".join([*(f"role {role}" for role in approvers["roles"]), *approvers["people"]])
 

@@ -97,7 +97,7 @@ def _named(record: Record) -> str:
     return str(record["name"] or record["schedule_id"])
 
 
-def _when(record: Record) -> str:
+def _recurrence(record: Record) -> str:
     return f"{record['cron']} {record['timezone']}" if record["cron"] else "once"
 
 
@@ -123,7 +123,7 @@ def _last(record: Record) -> str | None:
 COLUMNS: Final = (
     TableColumn("WORKFLOW", "workflow_name", Form.TEXT, rank=0),
     TableColumn("SCHEDULE", _named, rank=0),
-    TableColumn("WHEN", _when, rank=1),
+    TableColumn("WHEN", _recurrence, rank=1),
     TableColumn("STATE", _state, Form.STATUS, rank=0),
     TableColumn("NEXT (UTC)", _next, Form.TEXT, rank=0),
     TableColumn("LAST", _last, Form.TEXT, rank=1),
@@ -133,7 +133,7 @@ DETAILS: Final = (
     TableColumn("schedule_id", "schedule_id"),
     TableColumn("workflow", "workflow_name"),
     TableColumn("name", "name"),
-    TableColumn("when", _when),
+    TableColumn("when", _recurrence),
     TableColumn("overlap", "overlap"),
     TableColumn("catch_up", "catch_up"),
     TableColumn("state", _state),

@@ -126,11 +126,11 @@ def _documents(text: str, variables: Variables) -> Iterator[tuple[Reference, dic
 
 def manifests_in_folders_of(own: set[Path]) -> list[Path]:
     """Returns the other YAML files in the folders of `own`, in order; at most 200, without very large ones."""
-    beside = sorted(
+    neighbours = sorted(
         path
         for folder in {path.parent for path in own}
         if folder.is_dir()
         for path in folder.iterdir()
         if path.suffix in _SUFFIXES and path not in own
     )
-    return [path for path in beside[:_MOST_FILES] if path.is_file() and path.stat().st_size <= _LARGEST_BYTES]
+    return [path for path in neighbours[:_MOST_FILES] if path.is_file() and path.stat().st_size <= _LARGEST_BYTES]

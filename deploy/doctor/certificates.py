@@ -22,7 +22,7 @@ _LATE_PART: Final = 5
 
 def check_certificates(examined: ExaminedPart) -> Iterator[Finding]:
     """Checks every certificate that the part presents to others."""
-    given = {name: tls for name, tls in _of_part(examined.part, examined.settings).items() if tls.given}
+    given = {name: tls for name, tls in _tls_of_part(examined.part, examined.settings).items() if tls.given}
     if examined.part is ServingPart.WORKER:
         yield not_applicable(
             "certificates", "A worker presents none: it takes runs from the database, and serves no gRPC."
@@ -54,7 +54,7 @@ def _checked(name: str, tls: ServerTls, settings: Settings) -> Iterator[Finding]
         yield ok(name, f"The certificate of {', '.join(_identities(chain[0]))} is valid until {until}.")
 
 
-def _of_part(part: ServingPart, settings: Settings) -> dict[str, ServerTls]:
+def _tls_of_part(part: ServingPart, settings: Settings) -> dict[str, ServerTls]:
     own: dict[ServingPart, dict[str, ServerTls]] = {
         ServingPart.SERVE: {"backend.tls": settings.backend.tls},
         ServingPart.BACKEND: {"backend.tls": settings.backend.tls},

@@ -108,9 +108,9 @@ def not_applicable(name: str, message: str) -> Finding:
     return Finding(name, Outcome.NOT_APPLICABLE, message)
 
 
-def clock(name: str, theirs: float) -> Finding:
+def clock(name: str, other_time: float) -> Finding:
     """Compares this machine's clock with another's, in seconds since 1970."""
-    ahead = time.time() - theirs
+    ahead = time.time() - other_time
     if abs(ahead) > FAR_SECONDS:
         way = "ahead of" if ahead > 0 else "behind"
         return warning(

@@ -1,4 +1,4 @@
-"""Checks of the object store: access, and its own rules against those of the service."""
+"""Checks of the object store: access, and lifecycle rules that conflict with the service."""
 
 import os
 import sqlite3
@@ -127,12 +127,16 @@ def _answer(client: "S3Client", operation: str, bucket: str) -> dict[str, Any]:
         return {}
 
 
-def _expires_objects(rule: dict[str, Any], ours: str) -> bool:
+def _expires_objects(rule: dict[str, Any], prefix: str) -> bool:
     """Returns whether a lifecycle rule expires current objects below the service's prefix."""
     given = rule.get("Filter") or {}
-    theirs = str(given.get("Prefix") or given.get("And", {}).get("Prefix") or rule.get("Prefix") or "")
+    rule_prefix = str(given.get("Prefix") or given.get("And", {}).get("Prefix") or rule.get("Prefix") or "")
     expires = {"Days", "Date"} & set(rule.get("Expiration") or {})
-    return rule.get("Status") == "Enabled" and bool(expires) and (ours.startswith(theirs) or theirs.startswith(ours))
+    return (
+        rule.get("Status") == "Enabled"
+        and bool(expires)
+        and (prefix.startswith(rule_prefix) or rule_prefix.startswith(prefix))
+    )
 
 
 def _probe(examined: ExaminedPart) -> Finding:

@@ -120,10 +120,10 @@ def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Ex
     else:
         yield not_applicable("schema", "The database is empty; the first start of a backend makes its tables.")
     available = int(value("SHOW max_connections")) - int(value(_RESERVED))
-    used, ours = (int(str(number)) for number in connection.execute(_CLIENTS).fetchone() or (0, 0))
+    used, own_connections = (int(str(number)) for number in connection.execute(_CLIENTS).fetchone() or (0, 0))
     needed = _connections(examined)
     # The part may be running already.
-    by_others = used - min(ours, needed)
+    by_others = used - min(own_connections, needed)
     said = f"{by_others} of {available} connections are used by others, and this part takes up to {needed}."
     if available - by_others < needed:
         yield warning("connections", said, "Raise max_connections, or lower backend.database_connections.")

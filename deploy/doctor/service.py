@@ -102,18 +102,18 @@ def check_edge(examined: ExaminedPart) -> Iterator[Finding]:
 
 def _health_findings(health: pb.DeploymentHealth) -> Iterator[Finding]:
     yield clock("the backend", health.checked_at.seconds + health.checked_at.nanos / 1e9)
-    ours = metadata.version("workflow-api")
+    release = metadata.version("workflow-api")
     alive = [process for process in health.processes if process.alive]
     other = sorted(
-        f"{process.part} on {process.host} (process {process.pid})" for process in alive if process.release != ours
+        f"{process.part} on {process.host} (process {process.pid})" for process in alive if process.release != release
     )
     parts = sorted({f"{process.part} {process.release}" for process in alive})
     if other:
         yield warning(
-            "releases", f"{', '.join(other)} have another release than {ours}.", "Finish the upgrade of all parts."
+            "releases", f"{', '.join(other)} have another release than {release}.", "Finish the upgrade of all parts."
         )
     else:
-        yield ok("releases", f"All parts that report have release {ours}: {', '.join(parts) or 'none yet'}.")
+        yield ok("releases", f"All parts that report have release {release}: {', '.join(parts) or 'none yet'}.")
     for finding in health.findings:
         judge = failed if finding.critical else warning
         yield judge("service", finding.message, finding.remedy)

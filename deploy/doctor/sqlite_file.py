@@ -51,8 +51,8 @@ def _findings(connection: sqlite3.Connection, file: Path) -> Iterator[Finding]:
     if schema is None:
         yield failed("schema", f"{file} is no database of this service: it has no schema.", _RESTORE)
         return
-    held = schema_check(schema)
-    yield held
+    finding = schema_check(schema)
+    yield finding
     mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
     log = file.with_name(f"{file.name}-wal")
     if log.exists() and log.stat().st_size > _LARGE_LOG_BYTES:
@@ -69,7 +69,7 @@ def _findings(connection: sqlite3.Connection, file: Path) -> Iterator[Finding]:
             "The file does not shrink, for an earlier release has made it.",
             "Convert it as docs/operators-guide.md says under 'Disk space of the embedded database'.",
         )
-    if held.outcome is Outcome.OK:
+    if finding.outcome is Outcome.OK:
         yield from needed_parts(connection.execute)
     yield from _clock(connection)
 

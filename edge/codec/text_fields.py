@@ -93,13 +93,13 @@ def query_reader(field: FieldDescriptor, rules: FieldRules, *, is_id: bool) -> Q
         ValueError: a query cannot carry the field's type.
     """
     if field.cpp_type in INTEGERS or is_duration(field):
-        return _once(field, rules, _number_reader(field, rules))
+        return _single_value_reader(field, rules, _number_reader(field, rules))
     if field.type != FieldDescriptor.TYPE_STRING and query_parser(field) is None:
         raise ValueError(
             f"{field.full_name}: a query parameter is a string, an integer, a time, a length of time or a list of enum "
             "values"
         )
-    return _once(field, rules, _id_reader(field, rules) if is_id else _text_reader(field, rules))
+    return _single_value_reader(field, rules, _id_reader(field, rules) if is_id else _text_reader(field, rules))
 
 
 def query_parser(field: FieldDescriptor) -> Parser | None:
@@ -112,7 +112,9 @@ def query_parser(field: FieldDescriptor) -> Parser | None:
     return partial(parse_enum_list, enum_of(field)) if is_enum_list(field) else None
 
 
-def _once(field: FieldDescriptor, rules: FieldRules, read_one: Callable[[str | None, Findings], Value]) -> QueryReader:
+def _single_value_reader(
+    field: FieldDescriptor, rules: FieldRules, read_one: Callable[[str | None, Findings], Value]
+) -> QueryReader:
     name = json_name(field, rules)
 
     def read(values: Sequence[str | None], findings: Findings) -> Value:

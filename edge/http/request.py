@@ -28,7 +28,7 @@ which the call was held, the caller's address; empty where unknown."""
 
 
 class BodyFailure(Enum):
-    """Why a body can no longer be read."""
+    """Causes for which a body can no longer be read."""
 
     TOO_LARGE = auto()
     MALFORMED = auto()

@@ -70,7 +70,7 @@ class LatestRuns:
         while self._bytes > _MOST_BYTES:
             self._forget(next(iter(self._readings)))
 
-    def due(self, held: Callable[[str], bool]) -> list[Reading]:
+    def due(self, is_held: Callable[[str], bool]) -> list[Reading]:
         """Returns readings of `held` runs that are due for comparison; forgets other readings of that age."""
         found = []
         until = self._clock() - DUE_SECONDS
@@ -78,7 +78,7 @@ class LatestRuns:
             if reading.current_at > until:
                 break
             found.append(reading)
-        kept = [each for each in found if each.run is not None and each.run.etag and held(each.run_id)]
+        kept = [each for each in found if each.run is not None and each.run.etag and is_held(each.run_id)]
         for reading in set(found).difference(kept):
             self._forget(reading)
         return kept

@@ -140,10 +140,10 @@ class LongPolls:
         if poll not in of_run:
             return
         self.count -= 1
-        for held, name in ((self._of_run, poll.run_id), (self._of_key, poll.call.key_id)):
-            held[name].discard(poll)
-            if not held[name]:
-                del held[name]
+        for polls_by_name, name in ((self._of_run, poll.run_id), (self._of_key, poll.call.key_id)):
+            polls_by_name[name].discard(poll)
+            if not polls_by_name[name]:
+                del polls_by_name[name]
 
     def any_waits_for(self, run_id: str) -> bool:
         """Returns whether a held call waits for the run."""

@@ -104,7 +104,7 @@ class _ZipCopy:
         plain, swept = self._folder / "plain", Path(tempfile.mkdtemp(dir=self._folder)) / "swept"
         try:
             self._expand(member, plain)
-            _, part = self._sweep_member(self._sweep.again(), plain, swept, member.filename)
+            _, part = self._sweep_member(self._sweep.with_empty_counts(), plain, swept, member.filename)
         except WithheldError as error:
             if error.reason in _OVER_BOUNDS:
                 raise

@@ -75,9 +75,11 @@ def _values(name: str, parameters: str, colon: str, value: str, start: int) -> I
     plain = _FOLD.sub("", value)
     if "QUOTED-PRINTABLE" in parameters:
         read = quopri.decodestring(value.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
-        yield Labelled(start, end, read.replace(";", " ") if name in _STRUCTURED else read, label, _in_quoted_printable)
+        yield Labelled(
+            start, end, read.replace(";", " ") if name in _STRUCTURED else read, label, _encode_quoted_printable
+        )
     elif colon == "::" or re.search(r"ENCODING=(?:B\b|BASE64)", parameters):
-        yield Labelled(start, end, decoded_text(plain), label, in_base64)
+        yield Labelled(start, end, decoded_text(plain), label, encode_base64)
     elif plain.lower().startswith("data:") and ";base64," in plain[:200].lower():
         yield Labelled(start, end, None)
     elif name == "DN":
@@ -90,11 +92,11 @@ def _values(name: str, parameters: str, colon: str, value: str, start: int) -> I
             yield Labelled(start + piece.start(), start + piece.end(), _unescaped(_FOLD.sub("", piece[0])), label)
     else:
         shown = len(plain) - len(plain.lstrip(" "))
-        written = in_uri if plain[shown:].lower().startswith("mailto:") else as_text
+        written = encode_uri if plain[shown:].lower().startswith("mailto:") else as_text
         yield Labelled(start + shown, end, _unescaped(plain[shown:]), label, written)
 
 
-def in_uri(new: str) -> str:
+def encode_uri(new: str) -> str:
     """Returns a swept URI, with a mail address in place of `[EMAIL_ADDRESS]` that is legal in a URI."""
     return new.replace("[EMAIL_ADDRESS]", "EMAIL_ADDRESS@redacted.invalid")
 
@@ -112,10 +114,10 @@ def decoded_text(value: str) -> str | None:
     return text if _LEGAL_IN_TEXT.fullmatch(text) else None
 
 
-def in_base64(new: str) -> str:
+def encode_base64(new: str) -> str:
     """Returns a text in base 64 behind a space, which readers strip."""
     return " " + base64.b64encode(new.encode()).decode("ascii")
 
 
-def _in_quoted_printable(new: str) -> str:
+def _encode_quoted_printable(new: str) -> str:
     return quopri.encodestring(new.encode()).decode("ascii").replace("=\n", "").replace("\n", "=0A")

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import islice
 from typing import Final, NamedTuple
 
-from redaction.formats.nested_labels import is_stated, label_score, states
+from redaction.formats.nested_labels import label_score, may_be_labelled, may_state_label
 
 _SEPARATORS: Final = (",", ";", "\t", "|")
 # First line by which spreadsheets state the separator.
@@ -105,5 +105,5 @@ def _titles(rows: list[list[str]], columns: int) -> int:
 def _names(row: list[str]) -> float:
     """Returns a score of how well a row names columns, by known words."""
     # A table of fields and values has known names in cells that are no head.
-    fields = 2.0 * (any(map(states, row)) and any(map(is_stated, row)))
+    fields = 2.0 * (any(map(may_state_label, row)) and any(map(may_be_labelled, row)))
     return fields + sum(map(label_score, row))

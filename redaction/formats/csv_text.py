@@ -11,9 +11,9 @@ from redaction.formats.csv_layout import CsvLayout, csv_layout
 from redaction.formats.json_text import Values
 from redaction.formats.nested_labels import (
     is_known_label,
-    is_stated,
+    may_be_labelled,
+    may_state_label,
     stated_label,
-    states,
     states_label,
 )
 from redaction.formats.outcome import BATCH, LONGEST_VALUE, SweepCells
@@ -93,7 +93,7 @@ class _Table:
 
     def swept(self, text: str, *, final: bool) -> tuple[str, str]:
         """Returns the swept cells, and the rest of the text if its last cell may be incomplete."""
-        if self._still_in_quotes(text) and not final:
+        if self._is_in_quotes(text) and not final:
             return "", text
         exponents, holds_json, quotes = has_exponents(text), '{""' in text, '"' in text
         done: list[str] = []
@@ -148,7 +148,7 @@ class _Table:
         labels = self._labels(written, ends)
         cells = [plain_number(cell) for cell in written] if exponents else written
         if quotes:
-            cells = [_on_one_line(cell, label) for cell, label in zip(cells, labels, strict=True)]
+            cells = [_without_line_breaks(cell, label) for cell, label in zip(cells, labels, strict=True)]
         changed = self._swept_with_json(cells, labels) if holds_json else self._sweep(cells, labels)
         for index, new in changed.items():
             written[index] = new
@@ -173,7 +173,7 @@ class _Table:
                 new_cells[index] = f'"{str(json.loads(token)).replace(chr(34), chr(34) * 2)}"'
         return new_cells
 
-    def _still_in_quotes(self, text: str) -> bool:
+    def _is_in_quotes(self, text: str) -> bool:
         """Returns whether all of a text is inside the quoted cell that it begins with."""
         if self._inside:
             found = _INSIDE.match(text, self._inside)
@@ -232,13 +232,13 @@ class _Table:
 
     def _find_fields(self) -> None:
         """Detects a table whose rows have the name of a field and its value, and notes the two columns."""
-        stating = next((index for index, name in enumerate(self._names) if states(name)), -1)
-        stated = next((index for index, name in enumerate(self._names) if is_stated(name)), -1)
+        stating = next((index for index, name in enumerate(self._names) if may_state_label(name)), -1)
+        stated = next((index for index, name in enumerate(self._names) if may_be_labelled(name)), -1)
         if 0 <= stating < stated:
             self._stating, self._stated = stating, stated
 
 
-def _on_one_line(cell: str, label: str) -> str:
+def _without_line_breaks(cell: str, label: str) -> str:
     """Returns a short cell of a known label on one line, so that rules find a name or number with a line break."""
     if len(cell) > _LONGEST_ON_ONE_LINE or ("\n" not in cell and "\r" not in cell) or not is_known_label(label):
         return cell

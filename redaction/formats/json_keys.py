@@ -8,12 +8,12 @@ from typing import Final
 from redaction.formats.file_names import UniqueNames
 from redaction.formats.nested_labels import (
     is_known_label,
-    is_stated,
     label_score,
-    may_label,
+    may_be_label,
+    may_be_labelled,
+    may_state_label,
     nested_label,
     stated_label,
-    states,
     states_label,
 )
 from redaction.rules.labels import plain_label
@@ -110,16 +110,16 @@ class Keys:
         level = self._level
         level.key = name
         label = nested_label(level.parent, name)
-        if level.stated and is_stated(name):
+        if level.stated and may_be_labelled(name):
             label = stated_label(level.parent, level.stated, label)
         self.label = level.label = label
-        self.notes = states(name)
+        self.notes = may_state_label(name)
 
     def note(self, text: str) -> None:
         """Notes a string value that may be the label of other values."""
         level = self._level
         if level.is_head:
-            _add_column(level, text if may_label(text) else "")
+            _add_column(level, text if may_be_label(text) else "")
             return
         self.notes = False
         if states_label(level.key, text) and not label_score(level.stated):

@@ -37,11 +37,11 @@ def sweep_json_like(blocks: Iterable[str], sweep: "Sweep") -> Iterator[str]:
     """Yields the swept text block by block; accepts any text."""
     # Values are replaced in every mode, so that none is counted again as text.
     values = sweep.part(redacts=True)
-    yield from sweep.stream(_with_values_swept(blocks, values), by_rules_only=True)
+    yield from sweep.stream(_sweep_values(blocks, values), by_rules_only=True)
     sweep.counts.add(values.counts)
 
 
-def _with_values_swept(blocks: Iterable[str], sweep: "Sweep") -> Iterator[str]:
+def _sweep_values(blocks: Iterable[str], sweep: "Sweep") -> Iterator[str]:
     keys = Keys()
     rest = ""
     for block in blocks:

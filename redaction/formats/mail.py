@@ -124,7 +124,7 @@ def sweep_mailbox(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBound
             sweep.counts.add(line.counts)
             # Each message has the bound on parts of a single message.
             bounds.members = members
-            one = sweep.again()
+            one = sweep.with_empty_counts()
             swept = _swept(one, message, Path(folder), bounds, sweep_member)
             file.write(swept.rstrip(b"\r\n") + (b"\r\n\r\n" if b"\r\n" in message[:2_000] else b"\n\n"))
             sweep.counts.add(one.counts)
@@ -260,7 +260,7 @@ class _MailCopy:
             for key, value in parameters:
                 text = _decoded(collapse_rfc2231_value(value))
                 if key in {"name", "filename"}:
-                    new, entities = swept_name(text, self._in_name)
+                    new, entities = swept_name(text, self._matches_in_name)
                 else:
                     found = self._sweep.matches(text)
                     if key == "boundary":
@@ -272,7 +272,7 @@ class _MailCopy:
                     part.set_param(key, new, header=header, charset=None if new.isascii() else "utf-8")
         return original
 
-    def _in_name(self, name: str) -> list[Match]:
+    def _matches_in_name(self, name: str) -> list[Match]:
         return resolved([*self._sweep.matches(name), *self._names.find(name)])
 
     def _content(self, part: "Message[str, str]", name: str) -> None:

@@ -46,18 +46,18 @@ def nested_label(parent: str, key: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def states(key: str) -> bool:
-    """Returns whether a key's value may label the value beside it: `{"key": "surname", "value": …}`."""
+def may_state_label(key: str) -> bool:
+    """Returns whether a key's value may label an adjacent value: `{"key": "surname", "value": …}`."""
     return plain_label(key) in _STATING
 
 
 @functools.lru_cache(maxsize=4096)
-def is_stated(key: str) -> bool:
-    """Returns whether a key's value may be labelled by the value of a key beside it."""
+def may_be_labelled(key: str) -> bool:
+    """Returns whether a key's value may be labelled by the value of an adjacent key."""
     return plain_label(key) in _STATED
 
 
-def may_label(text: str) -> bool:
+def may_be_label(text: str) -> bool:
     """Returns whether a text may be a label of values."""
     return len(text) <= _LONGEST_STATED and _WORDS.fullmatch(text) is not None
 
@@ -65,17 +65,21 @@ def may_label(text: str) -> bool:
 @functools.lru_cache(maxsize=4096)
 def is_known_label(text: str) -> bool:
     """Returns whether a text is a label that a rule knows."""
-    if not may_label(text):
+    if not may_be_label(text):
         return False
     return label_score(text) > 0 or _context_words()(f" {plain_label(text)} ".encode(), 0) >= 0
 
 
 def states_label(key: str, text: str) -> bool:
-    """Returns whether a value labels the value beside it: a known label under a key of labels.
+    """Returns whether a value labels an adjacent value: a known label under a key of labels.
 
     A type such as user or person tells whom a text is about, not that the text is a name.
     """
-    return states(key) and is_known_label(text) and (plain_label(key) != "type" or not 0 < label_score(text) < _SURE)
+    return (
+        may_state_label(key)
+        and is_known_label(text)
+        and (plain_label(key) != "type" or not 0 < label_score(text) < _SURE)
+    )
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from redaction.formats.nested_labels import is_known_label, is_stated, label_score, nested_label, stated_label
+from redaction.formats.nested_labels import is_known_label, label_score, may_be_labelled, nested_label, stated_label
 from redaction.rules.labels import PRIVATE_MEMBER
 from redaction.search.key_members import KEY_ELEMENTS, PRIVATE_ELEMENTS
 
@@ -78,7 +78,7 @@ class OpenElements:
             parent = self._stated[-2]
         label = nested_label(parent, names[-1])
         stated = self._stated[-1]
-        if self._key and (inside in _OF_KEYS or is_stated(names[-1])):
+        if self._key and (inside in _OF_KEYS or may_be_labelled(names[-1])):
             stated = stated or self._key
         return stated_label(parent, stated, label) if stated else label
 

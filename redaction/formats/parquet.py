@@ -64,7 +64,7 @@ def _columns_with_values(sweep: Sweep, file: pq.ParquetFile, bounds: ArchiveBoun
             if (
                 name not in found
                 and _is_plain(column.type)
-                and sweep.again().cells(_texts(column), [name] * len(column))
+                and sweep.with_empty_counts().cells(_texts(column), [name] * len(column))
             ):
                 found.add(name)
         left -= len(part)
@@ -118,8 +118,8 @@ class _Columns:
             return column.cast(field.type)
         valid = column.is_valid().to_pylist()
         merged = [
-            changed.get(index, text) if there else None
-            for index, (text, there) in enumerate(zip(texts, valid, strict=True))
+            changed.get(index, text) if is_valid else None
+            for index, (text, is_valid) in enumerate(zip(texts, valid, strict=True))
         ]
         return pa.array(merged, type=field.type)
 

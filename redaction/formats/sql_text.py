@@ -81,7 +81,7 @@ class SqlValues:
             if string is not None:
                 yield Labelled(found.start() + 1, found.end() - 1, _unescaped(string[1:-1]), self._label(), _escaped)
             elif number is not None and len(number) > 4:
-                yield Labelled(found.start(), found.end(), number, self._label(), _as_string)
+                yield Labelled(found.start(), found.end(), number, self._label(), _encode_as_string)
             elif comment is not None:
                 yield Labelled(found.start(), found.end(), comment)
             elif mark == "(":
@@ -106,7 +106,7 @@ class SqlValues:
                 return end
             for self._column, cell in enumerate(text[place:end].rstrip("\r").split("\t")):
                 if cell and cell != "\\N":
-                    yield Labelled(place, place + len(cell), _unescaped(cell), self._label(), _for_copy)
+                    yield Labelled(place, place + len(cell), _unescaped(cell), self._label(), _encode_for_copy)
                 place += len(cell) + 1
             place = end + 1
         return place
@@ -116,7 +116,7 @@ def _unlabelled(text: str, low: int, high: int) -> Iterator[Labelled]:
     """Yields the strings and comments from one place of a text to another."""
     for found in _UNLABELLED.finditer(text, low, high):
         if found[2] is not None:
-            yield Labelled(found.start(), found.end(), found[2], "", _as_string)
+            yield Labelled(found.start(), found.end(), found[2], "", _encode_as_string)
         elif (string := found[1]) is None:
             yield Labelled(found.start(), found.end(), found[0])
         else:
@@ -133,11 +133,11 @@ def _escaped(new: str) -> str:
     return new.replace("\\", "\\\\").replace("'", "''")
 
 
-def _for_copy(new: str) -> str:
+def _encode_for_copy(new: str) -> str:
     return new.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
 
 
-def _as_string(new: str) -> str:
+def _encode_as_string(new: str) -> str:
     return f"'{new}'"
 
 

@@ -69,7 +69,7 @@ def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, 
         try:
             _write(sweep, target, encoding, sweep_csv(encoding.read(source), sweep.cells, TABLES[extension]))
         except CellTooLongError:
-            sweep = sweep.again()
+            sweep = sweep.with_empty_counts()
             _write(sweep, target, encoding, sweep.stream(encoding.read(source)))
         else:
             return "csv", sweep
@@ -88,7 +88,7 @@ def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, 
         try:
             _write(sweep, target, encoding, sweep_json(encoding.read(source), sweep.cells))
         except NotJsonError:
-            sweep = sweep.again()
+            sweep = sweep.with_empty_counts()
             _write(sweep, target, encoding, sweep_json_like(encoding.read(source), sweep))
             return "text", sweep
         except ValueTooLongError:
@@ -105,7 +105,7 @@ def _sweep_turtle(sweep: "Sweep", source: Path, target: Path, encoding: Encoding
     try:
         _write(sweep, target, encoding, sweep_turtle(encoding.read(source), sweep))
     except NotTurtleError:
-        return _sweep_plain(sweep.again(), source, target, encoding)
+        return _sweep_plain(sweep.with_empty_counts(), source, target, encoding)
     return "text", sweep
 
 
@@ -122,7 +122,7 @@ def _sweep_plain(sweep: "Sweep", source: Path, target: Path, encoding: Encoding)
             swept = sweep.stream(sweep_csv(encoding.read(source), cells.cells, layout.separator, among_text=True))
             _write(sweep, target, encoding, swept)
         except CellTooLongError:
-            sweep = sweep.again()
+            sweep = sweep.with_empty_counts()
         else:
             add_counts(sweep, cells)
             return "csv", sweep

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from redaction.formats.content_lines import in_uri
+from redaction.formats.content_lines import encode_uri
 from redaction.formats.labelled_text import Labelled, add_counts, with_values_swept
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class _Terms:
             place = token.end()
             kind, raw = token.lastgroup, token[0]
             if kind == "comment":
-                yield Labelled(token.start(), place, raw, "", _in_comment)
+                yield Labelled(token.start(), place, raw, "", _encode_comment)
             elif kind == "mark":
                 self._mark(raw)
             elif kind == "datatype" or (kind in {"at", "word"} and raw.lower() in _DIRECTIVES):
@@ -114,15 +114,15 @@ class _Terms:
         label = self._label if position == _OBJECT else ""
         if kind == "string":
             quotes = 3 if raw[:3] in {'"""', "'''"} and len(raw) > 3 else 1
-            return Labelled(start + quotes, end - quotes, _read(raw[quotes:-quotes]), label, _in_string)
+            return Labelled(start + quotes, end - quotes, _read(raw[quotes:-quotes]), label, _encode_string)
         if kind == "number":
-            return Labelled(start, end, raw, label, _as_string)
+            return Labelled(start, end, raw, label, _encode_as_string)
         named = is_name or position == _PREDICATE or (self._of_type and position == _OBJECT)
         if named and _MAY_HOLD_ADDRESS.search(raw) is None:
             return None
         if kind == "iri":
             return Labelled(start, end, text := _read(raw[1:-1]), "" if named else label, _iri_writer(text))
-        return Labelled(start, end, _read(raw), "", _in_name) if kind == "name" else None
+        return Labelled(start, end, _read(raw), "", _encode_name) if kind == "name" else None
 
 
 def _read(raw: str) -> str:
@@ -137,23 +137,23 @@ def _character(found: re.Match[str]) -> str:
     return chr(code) if code <= _LAST_CODE and not 0xD800 <= code <= 0xDFFF else found[0]
 
 
-def _in_comment(new: str) -> str:
+def _encode_comment(new: str) -> str:
     return " ".join(new.splitlines())
 
 
-def _in_string(new: str) -> str:
+def _encode_string(new: str) -> str:
     return new.translate(_WRITTEN)
 
 
-def _as_string(new: str) -> str:
-    return f'"{_in_string(new)}"'
+def _encode_as_string(new: str) -> str:
+    return f'"{_encode_string(new)}"'
 
 
 def _iri_writer(text: str) -> Callable[[str], str]:
     absolute = _SCHEME.match(text) is not None
 
     def written(new: str) -> str:
-        iri = _PLACEHOLDER.sub(r"\1", in_uri(new))
+        iri = _PLACEHOLDER.sub(r"\1", encode_uri(new))
         if absolute and _SCHEME.match(iri) is None:
             iri = f"urn:redacted:{iri}"
         return f"<{_ILLEGAL.sub(lambda found: f'%{ord(found[0]):02X}', iri)}>"
@@ -161,7 +161,7 @@ def _iri_writer(text: str) -> Callable[[str], str]:
     return written
 
 
-def _in_name(new: str) -> str:
+def _encode_name(new: str) -> str:
     """Returns a swept prefixed name, or an IRI in place of a name that is a value."""
     written = "-".join(_PLACEHOLDER.findall(new))
     return f"<urn:redacted:{written}>"

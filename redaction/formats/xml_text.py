@@ -11,8 +11,8 @@ from typing import Final
 
 from redaction.formats.nested_labels import (
     is_known_label,
-    is_stated,
     label_score,
+    may_be_labelled,
     nested_label,
     stated_label,
     states_label,
@@ -120,7 +120,7 @@ class _XmlParts:
                 self.value(attribute[group], "")
             else:
                 label = nested_label(local, name := _local(attribute[1]))
-                if stated and is_stated(name):
+                if stated and may_be_labelled(name):
                     label = stated_label(local, stated, label)
                 self.value(attribute[group], label)
             at = attribute.end(group)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from redaction.formats.assignments import Assignments
-from redaction.formats.content_lines import decoded_text, in_base64
+from redaction.formats.content_lines import decoded_text, encode_base64
 from redaction.formats.labelled_text import Labelled, add_counts, as_text, sweep_labelled, swept_values
 from redaction.formats.nested_labels import nested_label
 from redaction.rules.labels import PRIVATE_MEMBER
@@ -82,7 +82,7 @@ def _labelled(text: str, start: int, end: int, label: str, scalar: yaml.ScalarEv
         return Labelled(start, end, text[start:end], label, as_text)
     if scalar.tag == _BINARY:
         end = start + len(text[start:end].rstrip())
-        return Labelled(start, end, decoded_text(scalar.value), label, in_base64)
+        return Labelled(start, end, decoded_text(scalar.value), label, encode_base64)
     if not scalar.style and "\n" in text[start:end] and not in_flow:
         return Labelled(start, end, text[start:end], label, _plain)
     written = _single_quoted if scalar.style == "'" else _escaped if "\\" in text[start:end] else _quoted

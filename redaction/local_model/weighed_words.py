@@ -190,14 +190,14 @@ def _shift(text: str, word: Word, near: Sequence[Word]) -> float:
         return shift
     if word.entity == "PERSON" and (_BESIDE_NAMES.fullmatch(written) is not None or not may_be_person(written)):
         return _NO_NAME
-    beside = _BESIDE_NAME * any(
+    shift_by_neighbours = _BESIDE_NAME * any(
         other.entity == word.entity and other.likelihood >= _LIKELY and text[other.start].isupper() for other in near
     )
     if written.isupper() and len(written) > 1:
-        return _FIRST_OF_SENTENCE["PERSON"] + beside
+        return _FIRST_OF_SENTENCE["PERSON"] + shift_by_neighbours
     before = text[max(word.start - 8, 0) : word.start].rstrip(" \t")
     first = not before or before[-1] in _BEFORE_SENTENCE or before[-1] in "\r\n"
-    return _FIRST_OF_SENTENCE[word.entity] if first else _CAPITAL[word.entity] + beside
+    return _FIRST_OF_SENTENCE[word.entity] if first else _CAPITAL[word.entity] + shift_by_neighbours
 
 
 def _shift_of_number(word: Word, written: str, digits: int, near: Sequence[Word]) -> float:

@@ -80,9 +80,9 @@ def names_things(label: str) -> bool:
     return bool(parts) and (named or parts[-1] in _THING_LABELS) and not _is_of_people(label, parts)
 
 
-def names_goods(label: str, beside: Collection[str]) -> bool:
+def names_goods(label: str, adjacent_labels: Collection[str]) -> bool:
     """Returns whether a label is of goods: a label beside it is of quantities or prices."""
-    return may_head_goods(label) and any(map(is_quantity, beside))
+    return may_head_goods(label) and any(map(is_quantity, adjacent_labels))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -46,10 +46,10 @@ _WORDS_BEFORE: Final = re.compile(r"[A-Za-z\u00c0-\u00ff]+")
 
 def is_other_number(text: str, start: int) -> bool:
     """Returns whether a number is of an order, or a status and size in a log, despite a word for phone before it."""
-    return _STATUS.match(text, start - 2) is not None or _beside_other(text, start, _ORDER_NUMBERS)
+    return _STATUS.match(text, start - 2) is not None or _names_other_number(text, start, _ORDER_NUMBERS)
 
 
-def _beside_other(text: str, start: int, names: Collection[str] = _OTHER_NUMBERS) -> bool:
+def _names_other_number(text: str, start: int, names: Collection[str] = _OTHER_NUMBERS) -> bool:
     """Returns whether the word before a position names another number than a phone's."""
     before = text[max(start - 40, 0) : start].rpartition("\n")[2]
     digit = re.search("[0-9][^0-9]*\\Z", before)
@@ -109,7 +109,7 @@ def in_regions(text: str, start: int, end: int, regions: Collection[str]) -> boo
         _AMOUNT_BEFORE.search(text, max(start - 8, 0), start) is None
         and _UNIT_AFTER.match(text, end) is None
         and any(_fits(written, region) for region in regions)
-        and not _beside_other(text, start)
+        and not _names_other_number(text, start)
     )
 
 

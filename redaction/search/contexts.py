@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from redaction.rules.rule import CONTEXT_REACH, Zone
-from redaction.search.linear_search import Search, at_first, scan, search_for
+from redaction.search.linear_search import Search, at_first_characters, scan, search_for
 
 _LONGEST_ABOVE: Final = 120
 """Characters of the longest line whose last words count below; less than ABOVE_REACH, so that windows hold it."""
@@ -122,4 +122,4 @@ def _pattern(words: str) -> re.Pattern[str]:
     shortest = _OPTIONAL.sub("??", f"(?:{words})s?")
     letters = {word[0] for word in words.split("|")}
     first = f"[{''.join(sorted(letters | {letter.upper() for letter in letters}))}]"
-    return re.compile(at_first(first, f"(?<![A-Za-z])(?=((?i:{shortest}))[^A-Za-z])"), re.ASCII)
+    return re.compile(at_first_characters(first, f"(?<![A-Za-z])(?=((?i:{shortest}))[^A-Za-z])"), re.ASCII)

@@ -75,9 +75,9 @@ class Finder:
         self, text: str, labels: PieceLabels | None = None, *, by_rules_only: bool = False
     ) -> Iterator[Value]:
         """Yields the matches of `find_all` one by one."""
-        return self._each(text, labels, None, _MOST_ESCAPES, by_rules_only=by_rules_only)
+        return self._matches(text, labels, None, _MOST_ESCAPES, by_rules_only=by_rules_only)
 
-    def _each(
+    def _matches(
         self,
         text: str,
         labels: PieceLabels | None,
@@ -90,8 +90,8 @@ class Finder:
         if (seen := without_unseen(text)) is not None:
             moved = None if labels is None else labels.moved(seen.folded)
             chosen = None if searches is None else _moved_search(seen, searches)
-            return _moved(seen, self._each(seen.text, moved, chosen, escapes, by_rules_only=by_rules_only))
-        values = self._in_windows(text, labels, searches, by_rules_only)
+            return _moved(seen, self._matches(seen.text, moved, chosen, escapes, by_rules_only=by_rules_only))
+        values = self._window_matches(text, labels, searches, by_rules_only)
         if self._finds_blocks:
             blocks = [*find_blocks(text, None if labels is None else labels.piece_at), *find_members(text)]
             if blocks:
@@ -101,7 +101,7 @@ class Finder:
         # The undecoded text is searched too, because an address would end at a decoded space.
         moved = None if labels is None else labels.moved(decoded.folded)
         chosen = _moved_search(decoded, lambda low, high: has_hiding_escape(text[low:high]))
-        found = self._each(decoded.text, moved, chosen, escapes - 1, by_rules_only=True)
+        found = self._matches(decoded.text, moved, chosen, escapes - 1, by_rules_only=True)
         return iter(sorted([*values, *_moved(decoded, found)]))
 
     def asked_values(self, text: str, columns: Sequence[Column]) -> Iterator[Value]:
@@ -117,7 +117,7 @@ class Finder:
             found = find_mentions(self._ask, text[low:high], self._categories, self._floor, low, here)
             yield from (value for value in sorted(found) if start <= value[0] < end)
 
-    def _in_windows(
+    def _window_matches(
         self,
         text: str,
         labels: PieceLabels | None,
@@ -132,7 +132,7 @@ class Finder:
             if searches is not None and not searches(low, high):
                 continue
             part = None if labels is None else PartLabels(labels, low, high - low)
-            found = self._by_rules(plain[low:high], part, start, end, low)
+            found = self._rule_matches(plain[low:high], part, start, end, low)
             if persons and self._floor <= SPEAKER_SCORE:
                 found += chat_speakers(text[low:high], low)
             if persons and not text.isascii():
@@ -144,7 +144,7 @@ class Finder:
             found.sort()
             yield from found[bisect.bisect_left(found, (start,)) : bisect.bisect_left(found, (end,))]
 
-    def _by_rules(self, part: str, labels: PartLabels | None, start: int, end: int, low: int) -> list[Value]:
+    def _rule_matches(self, part: str, labels: PartLabels | None, start: int, end: int, low: int) -> list[Value]:
         # A value begins at most ABOVE_REACH characters from where its match begins.
         first, last = max(start - low - ABOVE_REACH, 0), end - low + ABOVE_REACH
         found: list[Value] = []

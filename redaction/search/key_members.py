@@ -102,9 +102,9 @@ def find_members(text: str) -> list[Value]:
     """Returns the private values of keys in JSON-like text and in XML, in order."""
     found: list[Value] = []
     if "kty" in text or "Modulus" in text:
-        found += _in_objects(text)
+        found += _json_members(text)
     if "SAKey" in text or "SAParameters" in text:
-        found += _in_elements(text)
+        found += _xml_members(text)
     return sorted(set(found))
 
 
@@ -128,7 +128,7 @@ def open_key(text: str, start: int, end: int) -> int:
     return end if begun == end else max(text.rfind("\n", low, begun) + 1, start)
 
 
-def _in_objects(text: str) -> list[Value]:
+def _json_members(text: str) -> list[Value]:
     objects: KeyObjects[tuple[int, int]] = KeyObjects()
     for token in _TOKEN.finditer(text):
         if (name := token["name"]) is not None:
@@ -142,7 +142,7 @@ def _in_objects(text: str) -> list[Value]:
     return [(low, high, ENTITY, SCORE) for low, high in objects.private(lambda span: text[slice(*span)])]
 
 
-def _in_elements(text: str) -> list[Value]:
+def _xml_members(text: str) -> list[Value]:
     found: list[Value] = []
     in_key = False
     for token in _XML_TOKEN.finditer(text):

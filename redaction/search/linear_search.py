@@ -85,7 +85,7 @@ def first_characters(pattern: str) -> str:
     return rf"[\x{low[0]:02x}-\x{high[0]:02x}]" if low and high else ""
 
 
-def at_first(characters: str, pattern: str) -> str:
+def at_first_characters(characters: str, pattern: str) -> str:
     """Returns an equivalent pattern for `re` that is faster, because it tries only at possible first characters.
 
     `pattern` consumes no characters; the returned pattern consumes the first.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from redaction.rules.rule import Rule, Value, Zone
-from redaction.search.linear_search import at_first, first_characters
+from redaction.search.linear_search import at_first_characters, first_characters
 from redaction.search.piece_labels import PartLabels
 
 # A UUID, or hexadecimal groups as in traces, with a letter among many digits.
@@ -58,8 +58,8 @@ def scored_values(
     elif zones and rule.context_score > score:
         high, near = rule.context_score, _inside(values, zones)
         return [
-            (start + offset, end + offset, entity, high if beside else score)
-            for (start, end), beside in zip(values, near, strict=True)
+            (start + offset, end + offset, entity, high if near_context else score)
+            for (start, end), near_context in zip(values, near, strict=True)
         ]
     return [(start + offset, end + offset, entity, score) for start, end in values]
 
@@ -170,4 +170,4 @@ def compiled(rule: Rule) -> re.Pattern[str]:
     after = f"(?![{rule.after}])" if rule.after and not rule.trim else ""
     value = rule.pattern if rule.has_group else f"({rule.pattern})"
     first = first_characters(rule.opening or rule.pattern)
-    return re.compile(at_first(first, f"{before}(?={value}{after})"), re.ASCII)
+    return re.compile(at_first_characters(first, f"{before}(?={value}{after})"), re.ASCII)

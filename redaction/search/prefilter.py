@@ -90,17 +90,17 @@ class Prefilter:
                 if labels is None and context not in words:
                     continue
                 if context not in zones:
-                    zones[context] = _beside(contexts, labels, context, self._any_words)
+                    zones[context] = _context_zones(contexts, labels, context, self._any_words)
                 where = zones[context]
             else:
                 where = everywhere
             # The line break before the text shifts positions by one, the character before a match shifts them back.
             if where and (found := scan(search, pattern, plain, raw, where, rule.longest, shift)):
                 if context not in zones:
-                    zones[context] = _beside(contexts, labels, context, self._any_words)
+                    zones[context] = _context_zones(contexts, labels, context, self._any_words)
                 yield rule, found, zones[context]
 
 
-def _beside(contexts: Contexts, labels: PartLabels | None, words: str, any_words: str) -> Sequence[Zone]:
+def _context_zones(contexts: Contexts, labels: PartLabels | None, words: str, any_words: str) -> Sequence[Zone]:
     zones = contexts.zones(words)
     return zones if labels is None else joined(zones, labels.zones(words, any_words))

@@ -54,7 +54,7 @@ class WholeCells:
         self._words = sorted({rule.context for rule in rules if rule.context})
 
     @functools.cached_property
-    def _in_column(self) -> Callable[[bytes], Collection[int]]:
+    def _column_matcher(self) -> Callable[[bytes], Collection[int]]:
         """Function that returns at least the patterns that match a whole line of a text, by one pass."""
         return patterns_in([f"\n(?:{pattern})\n" for pattern in self._patterns])
 
@@ -79,7 +79,7 @@ class WholeCells:
         if len(cells) < _FEW_CELLS:
             return [self._best(cell, words, known) for cell, known in zip(cells, given, strict=True)]
         column = "\n".join(["", *cells, ""]).encode("latin-1")
-        scores = {index: self._score(index, words) for index in self._in_column(column)}
+        scores = {index: self._score(index, words) for index in self._column_matcher(column)}
         least = _NONE if None in given else min(filter(None, given), default=_NONE)
         ranked = sorted(
             ((score, self._rules[index][-1]) for index, score in scores.items() if score is not None and score > least),

@@ -108,8 +108,8 @@ def confine(options: Options) -> Options:
 def readable_paths() -> list[str]:
     """Returns the files and folders that every confined process may read."""
     packages = [sysconfig.get_path(name) for name in _PACKAGE_PATHS]
-    ours = [location for name in _OUR_PACKAGES for location in _locations(name)]
-    return _existing([*_SHARED, *_DEVICES, *packages, str(Path(sys.base_prefix) / "lib"), *ours])
+    own_packages = [location for name in _OUR_PACKAGES for location in _locations(name)]
+    return _existing([*_SHARED, *_DEVICES, *packages, str(Path(sys.base_prefix) / "lib"), *own_packages])
 
 
 def network_paths() -> list[str]:

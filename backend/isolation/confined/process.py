@@ -179,14 +179,22 @@ def start_process(program: Program, scratch: Path | None) -> ConfinedProcess:
     Raises:
         OSError: the machine cannot start another process.
     """
-    ours, theirs = socket.socketpair()
-    with theirs, ExitStack() as on_failure:
-        on_failure.enter_context(ours)
+    parent_end, child_end = socket.socketpair()
+    with child_end, ExitStack() as on_failure:
+        on_failure.enter_context(parent_end)
         if scratch is not None:
             on_failure.callback(_remove, scratch)
             scratch.mkdir(mode=0o700, parents=True)
         options = encode(_options(program, scratch))
-        command = [sys.executable, "-I", "-X", "utf8", "-m", "backend.isolation.confined.child", str(theirs.fileno())]
+        command = [
+            sys.executable,
+            "-I",
+            "-X",
+            "utf8",
+            "-m",
+            "backend.isolation.confined.child",
+            str(child_end.fileno()),
+        ]
         popen = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -194,14 +202,14 @@ def start_process(program: Program, scratch: Path | None) -> ConfinedProcess:
             stderr=subprocess.DEVNULL,
             env=program.environment,
             cwd="/",
-            pass_fds=(theirs.fileno(),),
+            pass_fds=(child_end.fileno(),),
         )
         on_failure.callback(_end, popen)
-        theirs.close()
+        child_end.close()
         with suppress(OSError):
             # The first wait for a child that has died already raises.
-            ours.sendall(options)
-        process = ConfinedProcess(popen, FrameChannel(ours), scratch)
+            parent_end.sendall(options)
+        process = ConfinedProcess(popen, FrameChannel(parent_end), scratch)
         on_failure.pop_all()
         return process
 

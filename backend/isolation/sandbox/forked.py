@@ -44,7 +44,7 @@ class TemplateProcess(NamedTuple):
 
 
 class ForkedProcess(StepProcess):
-    """A step in a process namespace of its own; `first` is a pidfd of that namespace's first process.
+    """Process of a step in its own process namespace; `first` is a pidfd of that namespace's first process.
 
     `template` returns the record of a parent by its id, and raises ValueError if the parent is not the template.
     `ended` is called with the id of the first process once it is dead, `on_fault` if the template must fork no more. A
@@ -115,9 +115,9 @@ class ForkedProcess(StepProcess):
     def _check_isolation(self) -> None:
         status = _status(self._pid)
         template = self._template(int(status["PPid"]))
-        held = {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}
+        capabilities = {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}
         own_filters = int(status.get("Seccomp_filters", 2)) > template.filters
-        if held != {NO_CAPABILITY} or status["NoNewPrivs"] != "1" or status["Seccomp"] != FILTERED:
+        if capabilities != {NO_CAPABILITY} or status["NoNewPrivs"] != "1" or status["Seccomp"] != FILTERED:
             raise ValueError("it has rights")
         if not own_filters:
             raise ValueError("it may do what only its template needs")

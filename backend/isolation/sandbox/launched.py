@@ -129,19 +129,19 @@ def spawn(layer: Layer, limits: Limits, readable: Readable, runner_fd: int) -> L
         OSError: the machine cannot start a process.
     """
     with contextlib.ExitStack() as undo:
-        ours, theirs = socket.socketpair()
-        undo.callback(ours.close)
+        worker_end, step_end = socket.socketpair()
+        undo.callback(worker_end.close)
         link, their_link = socket.socketpair()
         undo.callback(link.close)
         log_read, log_write = os.pipe()
         undo.callback(os.close, log_read)
-        with theirs, their_link, contextlib.ExitStack() as handed_over:
+        with step_end, their_link, contextlib.ExitStack() as handed_over:
             handed_over.callback(os.close, log_write)
             # Opened again: steps that shared an offset could see and change it for each other.
             program = os.open(f"/proc/self/fd/{runner_fd}", os.O_RDONLY | os.O_CLOEXEC)
             handed_over.callback(os.close, program)
-            inherited = (theirs.fileno(), program)
-            runner = [f"/proc/self/fd/{program}", str(theirs.fileno()), *_packages(layer, limits)]
+            inherited = (step_end.fileno(), program)
+            runner = [f"/proc/self/fd/{program}", str(step_end.fileno()), *_packages(layer, limits)]
             command = [str(interpreter.executable()), *interpreter.FLAGS, *runner]
             launch = layer.launch(command, limits, readable, inherited, their_link.fileno())
             undo.callback(launch.discard)
@@ -157,9 +157,9 @@ def spawn(layer: Layer, limits: Limits, readable: Readable, runner_fd: int) -> L
                 start_new_session=True,
             )
         undo.pop_all()
-    ours.setblocking(False)
+    worker_end.setblocking(False)
     link.setblocking(False)
-    return LaunchedProcess(popen, layer, launch, ours, StepLog(log_read), link)
+    return LaunchedProcess(popen, layer, launch, worker_end, StepLog(log_read), link)
 
 
 def _packages(layer: Layer, limits: Limits) -> list[str]:

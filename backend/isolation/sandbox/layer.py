@@ -64,9 +64,9 @@ class UserIds:
 def can_change_users(*capabilities: int) -> bool:
     """Returns whether this process is root, may change to the user ids of steps, and has the capabilities."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
-    held = int(status["CapEff"], 16)
+    effective = int(status["CapEff"], 16)
     wanted = (SETUID, SETGID, SETPCAP, *capabilities)
-    return os.geteuid() == 0 and _mapped(_FIRST) and all(held >> capability & 1 for capability in wanted)
+    return os.geteuid() == 0 and _mapped(_FIRST) and all(effective >> capability & 1 for capability in wanted)
 
 
 def make_readable_for_all(folder: Path) -> None:
@@ -143,7 +143,7 @@ class Readable:
     files: Mapping[str, Path] = field(default_factory=dict)
     needs: Collection[str] = ()
     view: Path | None = None
-    """Folder that has the files and an empty folder for each other need, for layers that mount nothing."""
+    """Folder with the files, and an empty folder for each need without files, for layers that mount nothing."""
 
     def __bool__(self) -> bool:
         return self.inputs is not None or bool(self.files)
@@ -246,9 +246,9 @@ class Layer(ABC):
 
 def try_out(layer: Layer, command: Sequence[str]) -> str | None:
     """Runs a command in the layer; returns None if it succeeds, else its error message or the system's."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        launch = layer.launch(command, CHECK_LIMITS, Readable(), (), theirs.fileno())
+    worker_end, step_end = socket.socketpair()
+    with worker_end, step_end:
+        launch = layer.launch(command, CHECK_LIMITS, Readable(), (), step_end.fileno())
         try:
             tried = subprocess.run(
                 launch.argv,
@@ -257,7 +257,7 @@ def try_out(layer: Layer, command: Sequence[str]) -> str | None:
                 capture_output=True,
                 timeout=CHECK_SECONDS,
                 check=False,
-                pass_fds=(theirs.fileno(), *launch.fds),
+                pass_fds=(step_end.fileno(), *launch.fds),
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)

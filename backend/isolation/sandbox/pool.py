@@ -196,12 +196,12 @@ class Templates:
             forked.add_done_callback(lambda _: self._end_retired())
         return forked
 
-    def await_first(self, limits: Limits, then: Callable[[], None]) -> bool:
+    def await_first(self, limits: Limits, callback: Callable[[], None]) -> bool:
         """Returns False if there is nothing to wait for; else calls `then` when the first template serves or fails."""
         with self._lock:
             waits = self._present(limits) is None and limits.of_template in self._starting
             if waits:
-                self._waiting[limits.of_template].append(then)
+                self._waiting[limits.of_template].append(callback)
         return waits
 
     def close(self) -> None:
@@ -272,8 +272,8 @@ class Templates:
             elif template is not None:
                 self._serve(key, template)
             waiting = self._waiting.pop(key, [])
-        for then in waiting:
-            then()
+        for callback in waiting:
+            callback()
 
     def _serve(self, key: Hashable, template: Template) -> None:
         policy = self._policy(key)

@@ -36,11 +36,11 @@ class BoundedLog:
 
     def text(self) -> bytes:
         """Returns the log, at most `limit` bytes with the line that counts the missing ones."""
-        kept = len(self._head) + len(self._tail)
-        if kept == self._added:
+        length = len(self._head) + len(self._tail)
+        if length == self._added:
             return bytes(self._head + self._tail)
         # The number of cut bytes has no more digits than the number of all bytes.
-        room = kept - len(_cut_line(self._added))
+        room = length - len(_cut_line(self._added))
         head = self._head[: max(0, room // 2)]
         tail = self._tail[-max(1, room - len(head)) :]
         return bytes(head + _cut_line(self._added - len(head) - len(tail)) + tail)
@@ -129,10 +129,10 @@ Excess = Literal["memory", "processes", "workspace"]
 
 
 class WatchedProcesses(ABC):
-    """Processes whose resources are watched: those of a step, or of a template."""
+    """Processes of a step, or of a template, whose resources are watched."""
 
     wrapped: bool
-    """True where the process `pid` is the layer's."""
+    """True if the process `pid` belongs to the layer, as bubblewrap does."""
 
     def __init__(self, launch: Launch) -> None:
         self.layout = launch.layout

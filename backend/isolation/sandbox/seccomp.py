@@ -65,7 +65,7 @@ _NOT_NOW: Final = (
 
 
 _USER, _PROCESSES, _NETWORK, _OTHERS = 0x10000000, 0x20000000, 0x40000000, 0x0E020000
-"""Kinds of namespaces, the last those of mounts, of host names, of IPC and of control groups together."""
+"""Kinds of namespaces; the last covers mounts, host names, IPC and control groups together."""
 
 _MAKE_NAMESPACES: Final = (
     SyscallRule("unshare", unless=(ArgumentCheck(0, (_USER, _PROCESSES, _OTHERS, _OTHERS | _NETWORK)),)),

@@ -79,17 +79,17 @@ class Template(WatchedProcesses):
         with contextlib.ExitStack() as undo:
             undo.callback(launch.launch.discard)
             command = [str(interpreter.executable()), *interpreter.FLAGS]
-            self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._control, template_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             undo.callback(self._control.close)
-            with theirs:
+            with template_end:
                 self._popen = subprocess.Popen(
-                    [*launch.launch.argv, *command, f"/proc/self/fd/{program_fd}", str(theirs.fileno())],
+                    [*launch.launch.argv, *command, f"/proc/self/fd/{program_fd}", str(template_end.fileno())],
                     env=launch.launch.environment,
                     cwd="/",
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    pass_fds=(program_fd, theirs.fileno()),
+                    pass_fds=(program_fd, template_end.fileno()),
                     start_new_session=True,
                 )
             undo.pop_all()
@@ -202,16 +202,16 @@ class Template(WatchedProcesses):
             self._users.add(user)
             unsent.callback(self._give_back, user)
             with contextlib.ExitStack() as handed_over:
-                ours, theirs = socket.socketpair()
-                undo.callback(ours.close)
-                handed_over.callback(theirs.close)
+                worker_end, step_end = socket.socketpair()
+                undo.callback(worker_end.close)
+                handed_over.callback(step_end.close)
                 link, their_link = socket.socketpair()
                 undo.callback(link.close)
                 handed_over.callback(their_link.close)
                 log_read, log_write = os.pipe()
                 undo.callback(os.close, log_read)
                 handed_over.callback(os.close, log_write)
-                self._send((user, limits.workspace_bytes), (theirs.fileno(), log_write, their_link.fileno()))
+                self._send((user, limits.workspace_bytes), (step_end.fileno(), log_write, their_link.fileno()))
             unsent.pop_all()
             first = self._first_process(user)
             undo.callback(self._abandon, first, user)
@@ -227,7 +227,7 @@ class Template(WatchedProcesses):
             step = ForkedProcess(
                 first,
                 self._launch.launch,
-                ours,
+                worker_end,
                 StepLog(log_read),
                 link,
                 own_network=self._own_network,
@@ -237,7 +237,7 @@ class Template(WatchedProcesses):
                 outlived=outlived,
             )
             undo.pop_all()
-        ours.setblocking(False)
+        worker_end.setblocking(False)
         link.setblocking(False)
         self._forked += 1
         self._steps.add(step.pid)
@@ -279,22 +279,22 @@ class Template(WatchedProcesses):
         else:
             self._await_death(first, lambda: self._give_back(user))
 
-    def _await_death(self, first: int, then: Callable[[], None]) -> None:
+    def _await_death(self, first: int, callback: Callable[[], None]) -> None:
         """Calls `then` once a step that outlived its kill is dead; does not block. It closes the descriptor."""
         # The template's thread is free for this: a faulty template forks no more.
         self.mark_faulty()
         try:
-            self._thread.submit(self._when_dead, first, then)
+            self._thread.submit(self._call_when_dead, first, callback)
         except RuntimeError:
             # `close` has given back the step's user.
             os.close(first)
 
-    def _when_dead(self, first: int, then: Callable[[], None]) -> None:
+    def _call_when_dead(self, first: int, callback: Callable[[], None]) -> None:
         try:
             while not dead(first):
                 if self._closing.wait(RETRY_SECONDS):
                     return
-            then()
+            callback()
         finally:
             os.close(first)
 

@@ -64,12 +64,12 @@ class PackageStore:
         """
         settings = self._settings
         key = json.dumps([interpreter_tag(), settings.index_url, settings.extra_index_url, *sorted(requirements)])
-        kept = self._folder / "locks" / hashlib.sha256(key.encode()).hexdigest()
+        lock_file = self._folder / "locks" / hashlib.sha256(key.encode()).hexdigest()
         if settings.lock_seconds:
             with contextlib.suppress(OSError):
                 # A time further in the future was recorded by a clock that was ahead.
-                if abs(time.time() - kept.stat().st_mtime) < settings.lock_seconds:
-                    return Lock(kept.read_text())
+                if abs(time.time() - lock_file.stat().st_mtime) < settings.lock_seconds:
+                    return Lock(lock_file.read_text())
         if not self._resolving.acquire(timeout=RESOLVE_WAIT_SECONDS):
             raise PackagesError("the packages of other environments are being resolved; apply it again in a minute")
         try:
@@ -80,10 +80,10 @@ class PackageStore:
             self._resolving.release()
         if settings.lock_seconds:
             with contextlib.suppress(OSError):
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                written = kept.with_suffix(f".{os.getpid()}")
+                lock_file.parent.mkdir(parents=True, exist_ok=True)
+                written = lock_file.with_suffix(f".{os.getpid()}")
                 written.write_text(lock.text)
-                written.replace(kept)
+                written.replace(lock_file)
         return lock
 
     def find(self, digest: str) -> BuiltPackages | None:
@@ -126,13 +126,13 @@ class PackageStore:
         Builds for other interpreters and leftovers of killed processes are never wanted. Raises OSError.
         """
         oldest = time.time() - self._settings.keep_days * _DAY_SECONDS
-        for left in (*self._folder.glob("scratch/resolve-*"), *self._folder.glob(f"locks/{_DIGEST}*")):
-            if _last_used(left) < oldest:
-                remove(left)
+        for leftover in (*self._folder.glob("scratch/resolve-*"), *self._folder.glob(f"locks/{_DIGEST}*")):
+            if _last_used(leftover) < oldest:
+                remove(leftover)
         removed = []
         for place in [place for place in self._folder.glob(f"*-*/{_DIGEST}") if place.is_dir()]:
-            kept = place.parent == self._builds and place.name in wanted
-            if not kept and _last_used(place) < oldest and self._remove(place):
+            is_wanted = place.parent == self._builds and place.name in wanted
+            if not is_wanted and _last_used(place) < oldest and self._remove(place):
                 removed.append(place.name)
         return removed
 

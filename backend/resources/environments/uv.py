@@ -108,11 +108,11 @@ class Uv:
             if bound is not None:
                 raise PackagesError(bound)
             if process.returncode != 0:
-                told = _tail(said)
-                if process.returncode in _ENDED_BY_MEMORY or _OUT_OF_MEMORY.search(told):
+                output = _tail(said)
+                if process.returncode in _ENDED_BY_MEMORY or _OUT_OF_MEMORY.search(output):
                     most = f"{self._settings.memory_mb:,} MB"
                     raise PackagesError(f"it needed more than {most} of memory (packages.memory_mb)")
-                raise PackagesError(self._message(told, process.returncode, own))
+                raise PackagesError(self._message(output, process.returncode, own))
             printed.seek(0)
             return printed.read(_LARGEST_OUTPUT_BYTES).decode(errors="replace")
 
@@ -158,7 +158,7 @@ class Uv:
         }
 
     def _environment(self, own: Path) -> dict[str, str]:
-        """Returns all variables of the process: none of the service's, and of secrets only those of its indexes."""
+        """Returns all variables of the process: none from the service, and no secrets but the indexes' credentials."""
         variables = {
             "HOME": str(own),
             "LANG": "C.UTF-8",
@@ -207,8 +207,8 @@ class Uv:
         # Other hints are options of uv, which nobody can give it here.
         text += "".join(hint for hint in hints.split("\nhint:") if "index URL" in hint.partition("\n")[0])
         lines = [line.strip() for line in text.splitlines()]
-        told = " ".join(line for line in lines if line and not line.startswith(_PROGRESS))
-        message = _CAUSE.sub(": ", told.removeprefix("error: "))
+        message = " ".join(line for line in lines if line and not line.startswith(_PROGRESS))
+        message = _CAUSE.sub(": ", message.removeprefix("error: "))
         # The message is also a reason that callers of the public API read.
         return self._shown(message, own)[:LONGEST_MESSAGE] or f"uv ended with status {status}"
 

@@ -72,7 +72,7 @@ class FolderGraph:
             store.flush()
 
     def forget_removed(self) -> None:
-        """Rewrites the database, which keeps every text that was ever in it; see `Graph`."""
+        """Rewrites the database, because it keeps every text ever stored; see `Graph`."""
         from pyoxigraph import Store
 
         with self._writing, _as_unavailable():
@@ -81,7 +81,7 @@ class FolderGraph:
             fresh: Store | None = None
             try:
                 fresh = Store(self._folder / name)
-                fresh.bulk_extend(self._all(store))
+                fresh.bulk_extend(self._all_quads(store))
                 fresh.flush()
                 with self._opening:
                     self._make_current(name)
@@ -117,7 +117,7 @@ class FolderGraph:
         with self._writing, self._opening:
             self._store = None
 
-    def _all(self, store: "Store") -> "Iterator[Quad]":
+    def _all_quads(self, store: "Store") -> "Iterator[Quad]":
         for quad in store:
             self._check_open()
             yield quad

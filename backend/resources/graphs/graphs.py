@@ -40,16 +40,16 @@ class Graphs:
         with self._lock:
             graph = self._graphs.get(key)
             if graph is None:
-                graph = self._remote(definition) if remote else self._in_folder(graph_id)
+                graph = self._remote_graph(definition) if remote else self._folder_graph(graph_id)
                 self._graphs[key] = graph
             return graph
 
-    def _remote(self, definition: Mapping[str, Any]) -> Graph:
+    def _remote_graph(self, definition: Mapping[str, Any]) -> Graph:
         from backend.resources.graphs.sparql import SparqlGraph
 
         return SparqlGraph(definition, self._secrets)
 
-    def _in_folder(self, graph_id: str) -> Graph:
+    def _folder_graph(self, graph_id: str) -> Graph:
         if self._folder is None:
             raise GraphRefusedError("where workers execute runs, a graph must be behind a SPARQL endpoint")
         return FolderGraph(self._folder / graph_id)

@@ -45,7 +45,7 @@ _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 class RedactionError(Exception):
-    """A sweep failed, and no result of it may be used; the text is for a person.
+    """A sweep failed, and its results may not be used; the text is for a person.
 
     `over_limit` says that it exceeded a limit of time, memory or size; `permanent`, that a retry is useless, for that
     reason or because the program failed at the content. `model_calls` is the number of calls to a model before the
@@ -60,7 +60,7 @@ class RedactionError(Exception):
 
 
 class SweptText(NamedTuple):
-    """A swept value as JSON text, and the requested member of it, if that is a string."""
+    """A swept value as JSON text, and its requested member, if the member is a string."""
 
     text: JsonText
     member: str | None
@@ -141,11 +141,11 @@ class ConfinedRedactor:
         """
         given = {"above": above, "text": text}
         answer, counts = self._run("lines", policy, given, len(above) + len(text), f"{owner}/values", halt)
-        swept, kept = answer.get("swept"), answer.get("kept")
+        swept, context_length = answer.get("swept"), answer.get("kept")
         whole = above + text
-        if not isinstance(swept, str) or not isinstance(kept, int) or not 0 <= kept <= len(whole):
+        if not isinstance(swept, str) or not isinstance(context_length, int) or not 0 <= context_length <= len(whole):
             raise _malformed()
-        return SweptLines(swept, whole[len(whole) - kept :]), counts
+        return SweptLines(swept, whole[len(whole) - context_length :]), counts
 
     def names(
         self, policy: Policy, names: Sequence[str], halt: threading.Event | None = None, *, owner: str
@@ -208,7 +208,7 @@ class ConfinedRedactor:
         rows: int,
         head: bool = False,
     ) -> tuple[FilePreview | str, Counts]:
-        """Returns the beginning of a file for a person, after a sweep of all of it where the policy redacts.
+        """Returns the beginning of a file for a person, after a sweep of the whole file where the policy redacts.
 
         The preview of a table has the first `rows`, at most `MOST_ROWS` of `redaction.formats.preview`. With `head` the
         source holds only the first bytes of the file, cut anywhere, and nothing is swept. For a file that cannot be

@@ -246,12 +246,12 @@ class SchemaValidator:
             ValidatorUnavailableError: no process could be started.
         """
         try:
-            judged = self._run("validate_form", {"schema": schema, "value": value}, owner, None)
+            result = self._run("validate_form", {"schema": schema, "value": value}, owner, None)
         except ConfinedError as error:
             if error.kind not in _VERDICTS:
                 raise
             return ValidatedForm("", [("", f"must be values that can be judged within {self._bounds}")])
-        return ValidatedForm(judged["text"] or "", [(name, reason) for name, reason in judged["problems"]])
+        return ValidatedForm(result["text"] or "", [(name, reason) for name, reason in result["problems"]])
 
     @property
     def pids(self) -> list[int]:

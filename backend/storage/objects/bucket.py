@@ -293,15 +293,17 @@ class BucketObjects:
         Raises:
             ObjectStoreError: the store kept some.
         """
-        kept: list[str] = []
+        undeleted: list[str] = []
         for page in self._versions(prefix) if self._has_versions() else self._objects(prefix):
             chosen = [one for one in page if meant(one["Key"])]
             if chosen:
                 removal: DeleteTypeDef = {"Objects": chosen, "Quiet": True}
                 answer = self._client.delete_objects(Bucket=self._bucket, Delete=removal)
-                kept += [f"{error.get('Key')} ({error.get('Code')})" for error in answer.get("Errors", ())]
-        if kept:
-            raise ObjectStoreError(f"{len(kept)} objects in {self._place} could not be removed, as {kept[0]}.")
+                undeleted += [f"{error.get('Key')} ({error.get('Code')})" for error in answer.get("Errors", ())]
+        if undeleted:
+            raise ObjectStoreError(
+                f"{len(undeleted)} objects in {self._place} could not be removed, as {undeleted[0]}."
+            )
 
     def _objects(self, prefix: str) -> "Iterator[list[ObjectIdentifierTypeDef]]":
         for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix):

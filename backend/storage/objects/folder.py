@@ -33,10 +33,10 @@ class FolderObjects:
         # Files that a crash left half written belong to no run, so no erasure would find them. Recent ones may be
         # another process's.
         newest = time.time() - _LEFT_BEHIND_SECONDS if shared else math.inf
-        for left in self._incoming.iterdir():
+        for leftover in self._incoming.iterdir():
             with contextlib.suppress(FileNotFoundError):
-                if left.stat().st_mtime < newest:
-                    left.unlink()
+                if leftover.stat().st_mtime < newest:
+                    leftover.unlink()
 
     def put_file(self, key: str, source: Path) -> StoredObject:
         """Stores a copy of a file; see `ObjectStore`."""

@@ -41,7 +41,7 @@ class ObjectsWithRows:
 
     def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
         """Opens an object, or a result in its row."""
-        if not _in_row(key):
+        if not _is_row_key(key):
             return self._objects.open_range(key, offset, length)
         content = self._result(run_of(key))
         if content is None:
@@ -61,7 +61,7 @@ class ObjectsWithRows:
 
     def delete(self, key: str) -> None:
         """Removes an object; a result in a row goes with the row."""
-        if not _in_row(key):
+        if not _is_row_key(key):
             self._objects.delete(key)
 
     def delete_prefix(self, prefix: str) -> None:
@@ -94,5 +94,5 @@ class _Range(Iterator[bytes]):
         self._left = b""
 
 
-def _in_row(key: str) -> bool:
+def _is_row_key(key: str) -> bool:
     return key == result_row_key(run_of(key))

@@ -44,16 +44,16 @@ def _converter(kind: Any) -> _Converter:
     if kind is datetime:
         return datetime.fromisoformat
     if is_dataclass(kind):
-        return _of_record(kind)
+        return _record_converter(kind)
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in {Union, UnionType}:
-        return _of_union(tuple(one for one in arguments if one is not type(None)))
+        return _union_converter(tuple(one for one in arguments if one is not type(None)))
     if origin is list and arguments[0] is not Any:
-        return _of_list(arguments[0])
+        return _list_converter(arguments[0])
     return lambda value: value
 
 
-def _of_record(kind: Any) -> _Converter:
+def _record_converter(kind: Any) -> _Converter:
     hints = get_type_hints(kind)
     members = [(one.name, _converter(hints[one.name])) for one in fields(kind)]
 
@@ -64,13 +64,13 @@ def _of_record(kind: Any) -> _Converter:
     return convert
 
 
-def _of_union(kinds: tuple[Any, ...]) -> _Converter:
+def _union_converter(kinds: tuple[Any, ...]) -> _Converter:
     # A union without null has one type, or a list and the word that stands for all items.
     kind = next(one for one in kinds if get_origin(one) is not Literal or len(kinds) == 1)
     converter = _converter(kind)
     return lambda value: value if value is None or (len(kinds) > 1 and isinstance(value, str)) else converter(value)
 
 
-def _of_list(kind: Any) -> _Converter:
+def _list_converter(kind: Any) -> _Converter:
     converter = _converter(kind)
     return lambda value: [converter(one) for one in value]

@@ -101,9 +101,9 @@ def watched_files(
     The named files are code, folders of code, and requirements. Folders among `others`, which a command line names,
     stand for all files in them. There are at most 5,000.
     """
-    beside = manifests_in_folders_of({path.resolve() for path in manifests})
-    named = (path.parent / name for path in (*manifests, *beside) for name in _named_in(path, variables))
-    found = (file for path in (*manifests, *beside, *named, *others) for file in _files(path))
+    neighbours = manifests_in_folders_of({path.resolve() for path in manifests})
+    named = (path.parent / name for path in (*manifests, *neighbours) for name in _named_in(path, variables))
+    found = (file for path in (*manifests, *neighbours, *named, *others) for file in _files(path))
     yield from islice(dict.fromkeys(found), _MOST)
 
 

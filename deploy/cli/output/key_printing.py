@@ -142,7 +142,7 @@ def print_usage_chart(grpc: str, key_id: str | None) -> None:
 
 
 def chart(hours: Sequence[dt.datetime], counts: Iterable[usage_pb2.UsageHour]) -> list[str]:
-    """Returns the lines of a chart: one bar an hour, each row to its own scale, with the hours below."""
+    """Returns the lines of a chart: a bar for each hour, each row scaled by itself, with the hours below."""
     calls: Counter[int] = Counter()
     refused: Counter[int] = Counter()
     for count in counts:

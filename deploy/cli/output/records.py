@@ -39,7 +39,7 @@ class RawJson:
 
 
 def json_text(value: object, *, indented: bool, encoding: str) -> str:
-    """Returns a value as JSON text, with each RawJson in it unchanged.
+    """Returns a value as JSON text; each RawJson inside stays unchanged.
 
     Control characters, and characters that the encoding lacks, are escaped: the JSON value is the same.
     """

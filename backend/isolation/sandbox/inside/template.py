@@ -128,7 +128,7 @@ def rehearse(folder: str) -> None:
 
     Adapted code and caches of types are then shared; otherwise every fork would write them into pages of its own.
     """
-    ours, theirs = os.pipe()
+    read_end, write_end = os.pipe()
     preloaded = sys.modules.pop("agent", None)
     limits = {"event_bytes": 1, "events": 1, "event_data_bytes": 1, "json_levels": 1_000, "result_bytes": 1_000}
     outputs = {"levels": 1, "files": 1, "directories": 1}
@@ -140,10 +140,10 @@ def rehearse(folder: str) -> None:
         request = dict.fromkeys(given) | {"needs": {}, "large_needs": {}, "data_limits": limits}
         request |= {"code": {"text": _EMPTY_STEP, "name": "agent.py"}}
         request |= {"folders": dict.fromkeys(("outputs", "shared", "files"), folder)}
-        channel = StepChannel(theirs)
+        channel = StepChannel(write_end)
         answer(channel, request, code_of(request), outputs)
-        os.read(ours, 1_000)
-    for fd in (ours, theirs):
+        os.read(read_end, 1_000)
+    for fd in (read_end, write_end):
         os.close(fd)
     del sys.modules["agent"]
     if preloaded is not None:
@@ -266,8 +266,8 @@ def _refuse_what_forks_would_share(known: set[int]) -> None:
     """
     if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - pathlib takes longer
         raise UnforkableError("what is preloaded has started threads")
-    held = {int(fd) for fd in os.listdir("/proc/self/fd")} - known  # noqa: PTH208 - pathlib takes longer
-    if any(os.path.lexists(f"/proc/self/fd/{fd}") for fd in held):  # that of the listing is closed
+    inherited = {int(fd) for fd in os.listdir("/proc/self/fd")} - known  # noqa: PTH208 - pathlib takes longer
+    if any(os.path.lexists(f"/proc/self/fd/{fd}") for fd in inherited):  # that of the listing is closed
         raise UnforkableError("what is preloaded holds open files")
     with open("/proc/self/maps", "rb") as maps:  # noqa: PTH123 - pathlib takes longer
         if any(line.split(b" ", 2)[1] == b"rw-s" for line in maps):

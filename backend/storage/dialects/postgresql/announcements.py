@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Announcements:
-    """Sends the names that this process announces, and passes those of all processes on to its listeners.
+    """Sends the names that this process announces, and passes names from all processes to its listeners.
 
     `connect` opens a connection outside of the pool. Connections are opened when they are needed.
     """
@@ -58,7 +58,7 @@ class Announcements:
             self._listening_thread = self._started(self._listen, "announcements-in")
 
     def send(self, names: set[str]) -> None:
-        """Notifies the listeners of this process now, and those of others soon."""
+        """Notifies the listeners of this process now, and listeners of other processes soon."""
         self._listeners.notify(names)
         with self._wanted:
             if self._ended.is_set() or len(self._names) > _MOST_KEPT:

@@ -119,7 +119,7 @@ class PostgresqlDatabase:
     def write_grouped(
         self, work: GroupWork[Item, T], item: Item, *, lock_key: str | None = None, claim: str | None = None
     ) -> Future[T]:
-        """Runs the changes of the item alone: those of others wait for locks of their own."""
+        """Runs the changes of this item alone: changes of other items wait for other locks."""
         return self.write_soon(lambda tx: work(tx, [item])[0], lock_key=lock_key, claim=claim)
 
     def single_round_trip(
@@ -143,9 +143,9 @@ class PostgresqlDatabase:
 
         def change(connection: Connection) -> tuple[RowT, bool]:
             with connection.pipeline():
-                held = connection.execute(locks, numbers)
+                lock_result = connection.execute(locks, numbers)
                 cursor = connection.execute(text, arguments)
-            if held.fetchall() != [("held",)]:
+            if lock_result.fetchall() != [("held",)]:
                 raise ClaimedError
             *met, fits = cursor.fetchall()[0]
             return guarded.row._make(met), bool(fits)
@@ -172,12 +172,12 @@ class PostgresqlDatabase:
         def take(connection: Connection) -> bool:
             return connection.execute(f"SELECT pg_try_advisory_lock({lock})").fetchall() == [(True,)]
 
-        def release(connection: Connection, held: bool) -> None:
-            if held:
+        def release(connection: Connection, locked: bool) -> None:
+            if locked:
                 end(connection, f"SELECT pg_advisory_unlock({lock})")
 
-        with self._pool.session(take, release) as held:
-            yield held
+        with self._pool.session(take, release) as locked:
+            yield locked
 
     def reclaim_space(self, may_go_on: Callable[[], bool]) -> None:
         """Does nothing: the server's own vacuum frees space."""

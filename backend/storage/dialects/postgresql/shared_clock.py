@@ -96,5 +96,5 @@ class SharedClock:
         A slow answer gives wide bounds, and so corrects only what it proves wrong.
         """
         before = self._steady()
-        there = self._database.now()
-        return there - self._steady(), there + 1 - before
+        database_now = self._database.now()
+        return database_now - self._steady(), database_now + 1 - before

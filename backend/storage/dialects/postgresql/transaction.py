@@ -189,7 +189,7 @@ def guarded_statement(guarded: GuardedInsert[RowT]) -> Statement:
 def guarded_params(
     guarded: GuardedInsert[RowT], expected: RowT, rows: Mapping[str, Params | Sequence[Params]]
 ) -> dict[str, object]:
-    """Returns the parameters of the statement, without those of the query."""
+    """Returns the parameters of the statement, without the parameters of the query."""
     given = {f"{_EXPECTED}_{name}": value for name, value in expected._asdict().items()}
     for name, inserted in guarded.inserts.items():
         row = rows[name]

@@ -117,11 +117,11 @@ class SqliteDatabase:
     def try_advisory_lock(self, name: str) -> Iterator[bool]:
         """Locks a name within this process, which alone has the database; see `Database.try_advisory_lock`."""
         claim = f"hold {name}"
-        held = self._take_claim(claim)
+        taken = self._take_claim(claim)
         try:
-            yield held
+            yield taken
         finally:
-            if held:
+            if taken:
                 self._give_claim_back(claim)
 
     def reclaim_space(self, may_go_on: Callable[[], bool]) -> None:

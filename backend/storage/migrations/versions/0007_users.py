@@ -1,4 +1,4 @@
-"""People who sign in to the console, with their sessions and the tries that failed."""
+"""People who sign in to the console, with their sessions and failed sign-ins."""
 
 import sqlalchemy as sa
 from alembic import op

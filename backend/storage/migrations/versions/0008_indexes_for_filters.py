@@ -1,4 +1,4 @@
-"""Indexes that serve every filter of the run list in order, and lighter ones for what was indexed before."""
+"""Indexes that serve every filter of the run list in order, and lighter replacements of earlier indexes."""
 
 import sqlalchemy as sa
 from alembic import op

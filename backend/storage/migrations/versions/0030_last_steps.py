@@ -1,4 +1,4 @@
-"""Steps that run after the others: of `on_failure` and `always`."""
+"""Phase of steps of `on_failure` and `always`, which run after all other steps."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -122,7 +122,7 @@ class WorkflowTools:
         arguments = params.arguments or {}
         try:
             if params.name in OWN_NAMES:
-                return await self._own(params.name, arguments)
+                return await self._call_own_tool(params.name, arguments)
             end = anyio.current_time() + self._wait_seconds
             workflow = (await self._names()).find(params.name)
             if workflow is None:
@@ -191,7 +191,7 @@ class WorkflowTools:
             return answered
         return self._declared[place]
 
-    async def _own(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+    async def _call_own_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
         if name == LIST_RUNS:
             return await self._runs(arguments)
         run_id, path = _text(arguments, "run_id"), _text(arguments, "path") if "path" in arguments else None
