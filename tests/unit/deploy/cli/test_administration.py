@@ -337,7 +337,7 @@ def test_apply_for_a_set_sends_it_and_prints_owners_and_what_was_pruned(backend:
     file = tmp_path / "agent.yaml"
     file.write_text("kind: Agent\n")
 
-    def item(name: str, outcome: str, **sets: str) -> workflows_pb2.AppliedResource:
+    def item(name: str, outcome: str, **sets: Any) -> workflows_pb2.AppliedResource:
         return workflows_pb2.AppliedResource(kind="Agent", name=name, id="agt", version=1, outcome=outcome, **sets)
 
     items = [
