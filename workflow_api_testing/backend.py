@@ -19,6 +19,8 @@ from backend.resources.schemas.validator import SchemaValidator
 from backend.rpc.access import Access
 from backend.rpc.server import GrpcServer
 from backend.settings import BackendSettings
+from backend.storage.dialects.sqlite.database_file import prepare
+from backend.storage.factory import DATABASE_FILE
 from contract.metadata import ACTOR, KEY_ID, encode_actor
 from workflow_api.v1 import keys_pb2, keys_pb2_grpc, options_pb2, workflows_pb2, workflows_pb2_grpc
 from workflow_api_testing.calls import refusal_of, services, with_metadata
@@ -267,11 +269,24 @@ def test_backend(**settings: Any) -> Iterator[TestBackend]:
             "data": folder / "data",
             "deployment_id": "test",
         }
-        backend = TestBackend(BackendSettings(**(chosen | settings)), folder)
+        given = BackendSettings(**(chosen | settings))
+        if given.database is None and given.data == folder / "data":
+            given.data.mkdir(mode=0o700)
+            (given.data / DATABASE_FILE).write_bytes(_empty_database())
+        backend = TestBackend(given, folder)
         try:
             yield backend
         finally:
             backend.close()
+
+
+@functools.cache
+def _empty_database() -> bytes:
+    """Returns the file of a database that has its schema alone; to copy it takes a sixth of the time to make it."""
+    with _memory_folder() as folder:
+        file = folder / DATABASE_FILE
+        prepare(file)
+        return file.read_bytes()
 
 
 class _SharedSchemaValidator(SchemaValidator):
