@@ -14,6 +14,8 @@ _RULES: Final[Mapping[Scheme, Mapping[str, Any]]] = {
     "light": {},
     "dark": {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}},
 }
+# Without what passed, which axe-core would describe as well: most of a page, at a fifth of its time.
+_VIOLATIONS: Final = {"reporter": "no-passes", "resultTypes": ["violations"]}
 _FINDINGS = """async (options) => (await axe.run(options)).violations.map(
   (rule) => [rule.id, ...rule.nodes.map((node) => node.html.slice(0, 160))])"""
 # What is wider than its place; a table of unknown columns and what is drawn may scroll in a frame of their own.
@@ -29,7 +31,7 @@ def findings(page: Page, scheme: Scheme = "light") -> list[Any]:
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE)
     page.emulate_media(color_scheme=scheme)
-    found: list[Any] = page.evaluate(_FINDINGS, _RULES[scheme])
+    found: list[Any] = page.evaluate(_FINDINGS, {**_VIOLATIONS, **_RULES[scheme]})
     return found
 
 
