@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backend.common.json_text import JsonText
 from backend.isolation.sandbox import Limits, Sandbox
@@ -11,6 +11,9 @@ from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.isolation.sandbox.inside.plain_json import deeper_than
 from backend.resources.models import Models
 from backend.settings import StepDataLimits
+
+if TYPE_CHECKING:
+    from backend.runtime.agents.model_meter import ModelMeter
 
 EventData = dict[str, Any]
 """Data of a progress event, a JSON object."""
@@ -35,7 +38,7 @@ class StepRequest:
     step. `events` counts the attempt's events. `on_text` gets the step's output, and the traceback of its failure, as
     they arrive. `secrets` maps the names that the agent declares to values. `trace` has the attempt's span as
     `traceparent`, and its `tracestate` if there is one. `item` is the item of a fan-out, a large one as `JsonText`, and
-    `item_index` its place in the list, from 0.
+    `item_index` its place in the list, from 0. `meter` counts the attempt's calls to its model.
     """
 
     step: str
@@ -60,6 +63,7 @@ class StepRequest:
     trace: Mapping[str, str] = field(default_factory=dict)
     item: Any = None
     item_index: int | None = None
+    meter: "ModelMeter | None" = None
 
 
 @dataclass(frozen=True)

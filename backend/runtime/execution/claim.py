@@ -1,12 +1,14 @@
 """Claims a segment for execution, and loads what its execution needs."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from backend.common import json_text
 from backend.common.states import RunStatus, SegmentState
+from backend.runtime.agents.model_meter import RunBudget
 from backend.runtime.execution import retries, sql
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.slots import StepSlots, memory_of
@@ -14,6 +16,7 @@ from backend.runtime.execution.step_states import StepStates, UnitOfWork
 from backend.runtime.outcomes import LICENSE_UNAVAILABLE
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.deployment import sql as deployment_sql
+from backend.services.model_usage import sql as model_usage_sql
 from backend.services.runs import lifecycle, lifecycle_sql, redaction_manifest
 from backend.services.runs.change_records import log_change
 from backend.services.uploads import sql as uploads_sql
@@ -29,7 +32,7 @@ class ClaimedSegment:
     `redaction` is None where the run's PII policy is off. `decisions` are the decided approvals that it continues from
     and that no event records yet. `begun` are steps that began with the claim, and hold their slots. `upload_id` names
     the files that a person uploaded for the run. `inputs_manifest` is JSON, of the first segment that copied inputs.
-    `resumed_from` is the run that this one takes over from.
+    `resumed_from` is the run that this one takes over from. `budget` is for calls to models by its steps.
     """
 
     run_id: str
@@ -47,6 +50,7 @@ class ClaimedSegment:
     inputs_manifest: str | None = None
     resumed_from: str | None = None
     client_reference: str | None = None
+    budget: RunBudget = field(default_factory=RunBudget)
 
 
 class _QueuedSegment(NamedTuple):
@@ -161,7 +165,21 @@ class _Claim:
             inputs_manifest=run.inputs_manifest,
             resumed_from=run.resumed_from,
             client_reference=run.client_reference,
+            budget=_budget(tx, run.run_id, terms),
         )
+
+
+def _budget(tx: Tx, run_id: str, terms: ResolvedWorkflow) -> RunBudget:
+    """Returns the run's budget for calls to models, with the use of its earlier segments."""
+    if terms.budget is None:
+        return RunBudget()
+    used = model_usage_sql.of_run(tx, run_id)
+    return RunBudget(
+        terms.budget.tokens,
+        terms.budget.cost_microusd,
+        used.input_tokens + used.output_tokens,
+        Decimal(used.cost_microusd),
+    )
 
 
 def _find(context: SegmentContext, tx: Tx, segment_id: str) -> _QueuedSegment | None:

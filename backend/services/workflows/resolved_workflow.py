@@ -116,6 +116,13 @@ class ResolvedStep:
         return self.kind == AGENT and self.fan_out is None
 
 
+class ModelBudget(NamedTuple):
+    """Most tokens and cost of the calls to models by a run's own steps; None for no limit."""
+
+    tokens: int | None
+    cost_microusd: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class ResolvedInput:
     """An `s3_prefix` parameter; `connector` is the definition of its connector, None if that does not exist."""
@@ -159,6 +166,7 @@ class ResolvedWorkflow:
     result: JsonMapping | None = None
     inputs: tuple[ResolvedInput, ...] = ()
     publish: tuple[ResolvedPublication, ...] = ()
+    budget: ModelBudget | None = None
     judged_quickly: bool = True
     """True where an event loop may check a few kilobytes of parameters."""
 
@@ -289,8 +297,16 @@ def resolve(
         result=definition["result"],
         inputs=tuple(_inputs(definition, resources)),
         publish=tuple(_publication(entry) for entry in definition["publish"]),
+        budget=_budget(definition.get("budget")),
         judged_quickly=judged_quickly(definition["parameters"]),
     )
+
+
+def _budget(budget: Definition | None) -> ModelBudget | None:
+    if budget is None:
+        return None
+    cost = budget["cost"]
+    return ModelBudget(budget["tokens"], None if cost is None else round(cost * 1_000_000))
 
 
 def _parameter(declaration: Definition, resources: Resources) -> Definition:

@@ -214,7 +214,7 @@ def _leave_out_later_fields(kind: str, value: JsonObject) -> None:
         del value["python"]
     if kind != "Workflow":
         return
-    for name in ("on_failure", "always", "schedules"):
+    for name in ("on_failure", "always", "schedules", "budget"):
         if not value[name]:
             del value[name]
     for step in all_steps(value):
