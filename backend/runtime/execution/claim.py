@@ -169,17 +169,18 @@ class _Claim:
         )
 
 
+def new_budget(terms: ResolvedWorkflow) -> RunBudget:
+    """Returns the budget for calls to models of a run that has used nothing yet."""
+    return RunBudget() if terms.budget is None else RunBudget(*terms.budget)
+
+
 def _budget(tx: Tx, run_id: str, terms: ResolvedWorkflow) -> RunBudget:
     """Returns the run's budget for calls to models, with the use of its earlier segments."""
-    if terms.budget is None:
-        return RunBudget()
-    used = model_usage_sql.of_run(tx, run_id)
-    return RunBudget(
-        terms.budget.tokens,
-        terms.budget.cost_microusd,
-        used.input_tokens + used.output_tokens,
-        Decimal(used.cost_microusd),
-    )
+    budget = new_budget(terms)
+    if terms.budget is not None:
+        used = model_usage_sql.of_run(tx, run_id)
+        budget.add(used.input_tokens + used.output_tokens, Decimal(used.cost_microusd))
+    return budget
 
 
 def _find(context: SegmentContext, tx: Tx, segment_id: str) -> _QueuedSegment | None:

@@ -583,7 +583,7 @@ Global___InputsManifestEntry: _TypeAlias = InputsManifestEntry  # noqa: Y015
 
 @_typing.final
 class RunUsage(_message.Message):
-    """Use of models by a run's own steps: by every attempt, as far as it is known. (contract 14.15)"""
+    """Use of models by a run's own steps: by every attempt, as far as it is known. (contract 14.18)"""
 
     DESCRIPTOR: _descriptor.Descriptor
 
