@@ -3,17 +3,15 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from backend.common.json_text import JsonText
 from backend.isolation.sandbox import Limits, Sandbox
 from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.isolation.sandbox.inside.plain_json import deeper_than
 from backend.resources.models import Models
+from backend.runtime.agents.model_meter import ModelMeter
 from backend.settings import StepDataLimits
-
-if TYPE_CHECKING:
-    from backend.runtime.agents.model_meter import ModelMeter
 
 EventData = dict[str, Any]
 """Data of a progress event, a JSON object."""
@@ -63,7 +61,7 @@ class StepRequest:
     trace: Mapping[str, str] = field(default_factory=dict)
     item: Any = None
     item_index: int | None = None
-    meter: "ModelMeter | None" = None
+    meter: ModelMeter = field(default_factory=ModelMeter)
 
 
 @dataclass(frozen=True)

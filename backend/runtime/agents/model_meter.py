@@ -3,28 +3,16 @@
 It counts each answer when it arrives, so that also a failed or cancelled attempt has its numbers.
 """
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
 
 from backend.common import metrics
 from backend.common.money import dollars
-from backend.resources.model_prices import CallPrice, CallTokens, whole
-from backend.resources.models import ConfiguredModel, Models
-from backend.runtime.agents.base import StepFailed
+from backend.resources.model_prices import CallTokens, whole
 
-if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage, ModelResponse
-    from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
-    from pydantic_ai.settings import ModelSettings
-    from pydantic_ai.tools import RunContext
-    from pydantic_ai.usage import RequestUsage
 
-BUDGET_EXCEEDED: Final = "BudgetExceeded"
-_MOST_TOKENS: Final = 1_000_000_000
-"""Most tokens of one call that are believed: the numbers are the provider's."""
+class BudgetUsedUpError(Exception):
+    """The budget of a run is used up; the text names the budget and its use."""
 
 
 @dataclass(slots=True)
@@ -43,7 +31,7 @@ class RunBudget:
         """Refuses another call once the budget is used up.
 
         Raises:
-            StepFailed: it is used up; the message names the budget and its use.
+            BudgetUsedUpError: it is used up.
         """
         if self.most_tokens is not None and self.tokens >= self.most_tokens:
             raise _used_up(f"{self.most_tokens:,} tokens", f"{self.tokens:,}")
@@ -90,70 +78,5 @@ class ModelMeter:
         )
 
 
-def metered(configured: ConfiguredModel, models: Models, name: str, meter: ModelMeter) -> ConfiguredModel:
-    """Returns the model with each of its calls counted by `meter`, and refused once the budget is used up.
-
-    Loading the prices takes a moment, so it needs a thread of its own.
-    """
-    meter.model = name
-    return replace(configured, model=_metered(configured.model, meter, models.prices.of(name)))
-
-
-def _metered(wrapped: "Model", meter: ModelMeter, price: CallPrice) -> "Model":
-    from pydantic_ai.models.wrapper import WrapperModel
-
-    def count(usage: "RequestUsage") -> None:
-        tokens = _believed(usage)
-        meter.add(tokens, price(tokens))
-
-    class MeteredModel(WrapperModel):
-        """Model whose calls are counted."""
-
-        async def request(
-            self,
-            messages: "list[ModelMessage]",
-            model_settings: "ModelSettings | None",
-            model_request_parameters: "ModelRequestParameters",
-        ) -> "ModelResponse":
-            meter.budget.require_room()
-            response = await super().request(messages, model_settings, model_request_parameters)
-            count(response.usage)
-            return response
-
-        @asynccontextmanager
-        async def request_stream(
-            self,
-            messages: "list[ModelMessage]",
-            model_settings: "ModelSettings | None",
-            model_request_parameters: "ModelRequestParameters",
-            run_context: "RunContext[Any] | None" = None,
-        ) -> "AsyncGenerator[StreamedResponse]":
-            meter.budget.require_room()
-            stream: StreamedResponse | None = None
-            try:
-                async with self.wrapped.request_stream(
-                    messages, model_settings, model_request_parameters, run_context
-                ) as stream:
-                    yield stream
-            finally:
-                if stream is not None:
-                    # A stream that broke off has what it told until then.
-                    count(stream.usage)
-
-    return MeteredModel(wrapped)
-
-
-def _believed(usage: "RequestUsage") -> CallTokens:
-    """Returns the tokens that a provider reported, within bounds."""
-    given, output = _bounded(usage.input_tokens, _MOST_TOKENS), _bounded(usage.output_tokens, _MOST_TOKENS)
-    cached = _bounded(usage.cache_read_tokens, given)
-    return CallTokens(given, output, cached, _bounded(usage.cache_write_tokens, given - cached))
-
-
-def _bounded(number: int, most: int) -> int:
-    return min(max(number, 0), most)
-
-
-def _used_up(budget: str, used: str) -> StepFailed:
-    message = f"the run's budget of {budget} is used up: its steps have used {used}"
-    return StepFailed(BUDGET_EXCEEDED, message, final=True)
+def _used_up(budget: str, used: str) -> BudgetUsedUpError:
+    return BudgetUsedUpError(f"the run's budget of {budget} is used up: its steps have used {used}")
