@@ -44,6 +44,7 @@ from backend.services.keys.servicer import CallerServicer, KeysServicer, UsageSe
 from backend.services.live_edges import LiveEdges
 from backend.services.logs import sql as logs_sql
 from backend.services.logs.servicer import Logs, LogsServicer
+from backend.services.model_usage.servicer import ModelUsageServicer
 from backend.services.outputs.servicer import OutputsServicer
 from backend.services.previews.servicer import Previews, PreviewsServicer
 from backend.services.reviews.servicer import Reviews, ReviewsServicer
@@ -88,6 +89,7 @@ from workflow_api.v1 import (
     environments_pb2,
     keys_pb2,
     logs_pb2,
+    model_usage_pb2,
     outputs_pb2,
     passkeys_pb2,
     previews_pb2,
@@ -253,6 +255,7 @@ class Backend:
             (caller_pb2.DESCRIPTOR, CallerServicer(services)),
             (keys_pb2.DESCRIPTOR, KeysServicer(services, changes)),
             (usage_pb2.DESCRIPTOR, UsageServicer(services)),
+            (model_usage_pb2.DESCRIPTOR, ModelUsageServicer(services)),
             (
                 deployment_health_pb2.DESCRIPTOR,
                 DeploymentHealthServicer(

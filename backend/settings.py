@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,15 @@ class ModelProvider:
 
     api_key: str | None = None
     base_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPrice:
+    """Price of a model in US dollars per million tokens; without `cached`, that input costs as much as the other."""
+
+    input: Decimal
+    output: Decimal
+    cached: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +243,7 @@ class BackendSettings:
         identities: What callers with a certificate may call, by the name in the certificate; see `Access`.
         secrets: The secrets that manifests may name.
         models: Defaults by provider, the part before the colon of a model's name.
+        model_prices: Prices by model, in place of those of genai-prices.
         redaction: Bounds of sweeps for personal data.
         publishing: Bounds of reading a file that is published to a knowledge graph.
         packages: Packages of environments.
@@ -263,6 +274,7 @@ class BackendSettings:
     identities: Mapping[str, Sequence[str]] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=Secrets)
     models: Mapping[str, ModelProvider] = field(default_factory=dict)
+    model_prices: Mapping[str, ModelPrice] = field(default_factory=dict)
     redaction: RedactionLimits = RedactionLimits()
     publishing: JobLimits = JobLimits()
     packages: PackageSettings = field(default_factory=PackageSettings)

@@ -142,6 +142,7 @@ RULES: Final[Mapping[str, AccessRule]] = {
             _ADMINISTERED,
         ),
         "Logs": dict.fromkeys(("ListRunLogs", "GetRunLog", "StreamRunLogs"), _OPERATED),
+        "ModelUsage": {"GetRunModelUsage": _OF_RUN, "ListModelUsageDays": _ADMINISTERED},
         "Outputs": dict.fromkeys(("ListOutputs", "GetOutputsZip", "GetOutputContent", "GetPiiRedaction"), _OF_RUN),
         "Previews": dict.fromkeys(("GetRunInputs", "GetStepPreview", "GetOutputPreview", "GetSummaryPreview"), _OF_RUN)
         | {"RevealRunInputs": _OPERATED},

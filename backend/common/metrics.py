@@ -4,7 +4,7 @@ from typing import Final
 
 from backend.common.states import RunStatus
 from contract import failure_codes
-from telemetry import Counter, Family, Gauge, Histogram, TimedCounter, UpDownCounter
+from telemetry import Counter, Family, Gauge, Histogram, NamedCounter, TimedCounter, UpDownCounter
 
 _WORK_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 
@@ -55,6 +55,11 @@ APPROVALS: Final = Gauge("approvals_pending", "Approvals that wait for a person.
 SWEEPS: Final = Gauge("final_sweeps_pending", "Finished runs whose outputs are still to be swept.")
 REMOVALS: Final = Gauge("removals_pending", "Objects still to be deleted from the object store.", ("kind",))
 PUBLICATIONS: Final = Gauge("publications_pending", "Publications to knowledge graphs still to be made or removed.")
+MODEL_CALLS: Final = NamedCounter("model_calls_total", "Calls of steps that a model answered.", ("model",))
+MODEL_TOKENS: Final = NamedCounter("model_tokens_total", "Tokens of calls that a model answered.", ("model", "kind"))
+MODEL_COST: Final = NamedCounter("model_cost_microusd_total", "Price of calls, in 1/1,000,000 USD.", ("model",))
+MODEL_UNPRICED: Final = NamedCounter("model_unpriced_calls_total", "Answered calls without a known price.", ("model",))
+
 WORKERS: Final = Gauge("workers", "Processes that hold a lease.")
 WORKERS_SLOTS: Final = Gauge("workers_step_slots", "Step slots of processes that accept new segments.")
 
@@ -141,6 +146,17 @@ DISK_FILLING: Final = Gauge(
 )
 
 _COUNTED: Final = tuple(measure for measure in tuple(globals().values()) if isinstance(measure, Counter | Histogram))
+
+
+def count_model_call(model: str, input_tokens: int, output_tokens: int, cached_tokens: int, cost: float | None) -> None:
+    """Counts a call that a model answered; `cost` are millionths of a US dollar, None where the price is unknown."""
+    MODEL_CALLS.add(model)
+    for kind, tokens in (("input", input_tokens), ("output", output_tokens), ("cached", cached_tokens)):
+        MODEL_TOKENS.add_many(tokens, model, kind)
+    if cost is None:
+        MODEL_UNPRICED.add(model)
+    else:
+        MODEL_COST.add_many(cost, model)
 
 
 def counted() -> list[Family]:

@@ -10,6 +10,7 @@ from backend.common.optional_parts import LLM, PII_MODEL
 from backend.common.retry import Backoff, RetryPolicy
 from backend.common.secret_scrubbing import without_key
 from backend.common.secrets import SecretError, Secrets
+from backend.resources.model_prices import ModelPrices
 from backend.settings import ModelProvider
 from redaction.policy import LOCAL
 
@@ -68,10 +69,11 @@ class ConfiguredModel:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Factory of models; `providers` are the deployment's defaults by provider."""
+    """Factory of models; `providers` are the deployment's defaults by provider, `prices` those of calls."""
 
     secrets: Secrets
     providers: Mapping[str, ModelProvider]
+    prices: ModelPrices = field(default_factory=lambda: ModelPrices({}))
 
     @property
     def callable_providers(self) -> frozenset[str]:

@@ -11,6 +11,7 @@ from backend.isolation.sandbox import Sandbox, choose_sandbox, interpreter
 from backend.resources.environments.builder import PackageBuilder
 from backend.resources.environments.store import PackageStore
 from backend.resources.graphs.graphs import Graphs
+from backend.resources.model_prices import ModelPrices
 from backend.resources.models import Models
 from backend.resources.redaction.confined_redactor import ConfinedRedactor
 from backend.runtime.engines.local import LocalEngine
@@ -148,7 +149,7 @@ def new_executor(
             threads=threads,
             slow_threads=slow_threads,
             secrets=services.secrets,
-            models=Models(settings.secrets, settings.models),
+            models=Models(settings.secrets, settings.models, ModelPrices(settings.model_prices)),
             publisher=publisher,
             redactor=redactor,
             schemas=services.schemas,

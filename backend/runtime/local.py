@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from backend.common import json_text
-from backend.runtime.execution.claim import ClaimedSegment, FirstSteps, has_inputs, steps_to_begin
+from backend.runtime.execution.claim import ClaimedSegment, FirstSteps, has_inputs, new_budget, steps_to_begin
 from backend.runtime.execution.step_states import StepStates
 from backend.runtime.scheduling.dispatcher import RunDispatcher
 from backend.runtime.worker.executor import Executor
@@ -90,6 +90,7 @@ class LocalRuntime:
                 decisions=[],
                 begun=begun.names,
                 client_reference=run.client_reference,
+                budget=new_budget(workflow),
             )
             engine.confirm(segment_id, claimed)
 

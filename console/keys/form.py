@@ -1,6 +1,8 @@
 """The form of a key's properties: its fields, and the requests made from them."""
 
+import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from google.protobuf.duration_pb2 import Duration
@@ -30,6 +32,7 @@ SEVERAL: Final = frozenset({"scopes", "workflow_ids"})
 """Fields of the form that have several values."""
 
 _NUMBERS: Final = ("expires_days", "rate_limit_rpm", "daily_run_quota", "max_concurrent_runs")
+_COST: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
 _FIELDS: Final = {"expires_days": "lifetime"}
 """Request fields by form fields of another name."""
 
@@ -49,6 +52,8 @@ class KeyForm(NamedTuple):
     rate_limit_rpm: str
     daily_run_quota: str
     max_concurrent_runs: str
+    daily_tokens: str
+    daily_cost: str
 
 
 class Properties(NamedTuple):
@@ -64,13 +69,15 @@ class Properties(NamedTuple):
     rate_limit_rpm: int
     daily_run_quota: int
     max_concurrent_runs: int
+    daily_tokens: int | None
+    daily_cost_microusd: int | None
 
 
 def blank_form() -> KeyForm:
     """Returns the form of a new key, with the defaults of the contract."""
     fields = CreateKeyRequest.DESCRIPTOR.fields_by_name
     defaults = {name: str(default_value(fields[_FIELDS.get(name, name)])) for name in _NUMBERS}
-    return KeyForm("", "", (), TICKED, (), "", "", "", **defaults)
+    return KeyForm("", "", (), TICKED, (), "", "", "", **defaults, daily_tokens="", daily_cost="")
 
 
 def typed_form(visit: Visit) -> KeyForm:
@@ -97,6 +104,8 @@ def form_of(record: KeyRecord) -> KeyForm:
         rate_limit_rpm=str(key.rate_limit_rpm),
         daily_run_quota=str(key.daily_run_quota),
         max_concurrent_runs=str(key.max_concurrent_runs),
+        daily_tokens=str(record.daily_tokens) if record.HasField("daily_tokens") else "",
+        daily_cost=_dollars(record.daily_cost_microusd) if record.HasField("daily_cost_microusd") else "",
     )
 
 
@@ -126,6 +135,9 @@ def edit_request(record: KeyRecord, form: KeyForm) -> UpdateKeyRequest:
         changed["source_allow_list"] = SourceAllowList(ranges=wanted.source_allow_list)
     if "allowed_hours" in changed and wanted.allowed_hours is None:
         changed["clear_allowed_hours"] = True
+    for name in ("daily_tokens", "daily_cost_microusd"):
+        if changed.get(name, 0) is None:
+            changed[f"clear_{name}"] = True
     return UpdateKeyRequest(key_id=record.key.key_id, **changed)
 
 
@@ -146,6 +158,11 @@ def read(form: KeyForm) -> Properties:
     if form.workflows == ALL and form.workflow_ids:
         problems["workflow_access"] = "must be only those chosen while any is ticked below"
     hours = _hours(form, problems)
+    tokens = whole_number(form.daily_tokens) if form.daily_tokens else None
+    if form.daily_tokens and tokens is None:
+        problems["daily_tokens"] = "must be a whole number, or nothing for no limit"
+    if form.daily_cost and not _COST.fullmatch(form.daily_cost):
+        problems["daily_cost_microusd"] = "must be US dollars with at most 6 decimals, or nothing for no limit"
     if problems:
         raise invalid(problems)
     days = numbers.pop("expires_days")
@@ -160,7 +177,14 @@ def read(form: KeyForm) -> Properties:
         allowed_hours=hours,
         lifetime=duration_of(days, TIME_UNIT_DAYS),
         **numbers,
+        daily_tokens=tokens,
+        daily_cost_microusd=int(Decimal(form.daily_cost).scaleb(6)) if form.daily_cost else None,
     )
+
+
+def _dollars(microusd: int) -> str:
+    """Returns an amount as the form takes it: `2.5`."""
+    return f"{Decimal(microusd).scaleb(-6).normalize():f}"
 
 
 def _hours(form: KeyForm, problems: dict[str, str]) -> AllowedHours | None:

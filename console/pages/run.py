@@ -95,6 +95,7 @@ async def show(visit: Visit) -> PageResult:
             "longest_reason": MAX_REASON_CHARS,
             # The person who rejected is erased with the data.
             "rejected": None,
+            "children": (),
             **parts,
             "inputs": inputs,
             "can_reveal": inputs.redacted and visit.may("PreviewsService/RevealRunInputs"),

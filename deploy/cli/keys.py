@@ -1,6 +1,8 @@
 """`workflow-api keys`: API keys of the deployment."""
 
+import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Annotated, Final
 
 import typer
@@ -28,10 +30,11 @@ from deploy.cli.output.key_printing import (
     show_credentials,
     show_key,
 )
+from deploy.cli.output.model_usage import MODEL_COLUMNS, MODEL_FIELDS, model_day, print_csv
 from deploy.cli.output.printing import print_json, print_table
 from deploy.cli.output.records import PAGE, items_of, record_of, with_nulls
 from deploy.client.backend import connected
-from workflow_api.v1 import keys_pb2, options_pb2, usage_pb2
+from workflow_api.v1 import keys_pb2, model_usage_pb2, options_pb2, usage_pb2
 from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS, TIME_UNIT_HOURS
 
 SCOPES_HELP: Final = f"Comma-separated: {', '.join(SCOPES)}. runs:create brings workflows:read with it."
@@ -59,6 +62,12 @@ ExpiresDays = Annotated[
 Rpm = Annotated[int | None, typer.Option("--rpm", help="Requests a minute, 1 to 10000. New keys: 60.")]
 DailyQuota = Annotated[int | None, typer.Option("--daily-quota", help="Runs a UTC day, 1 to 100000. New keys: 100.")]
 MaxConcurrent = Annotated[int | None, typer.Option("--max-concurrent", help="Runs in flight, 1 to 100. New keys: 10.")]
+DailyTokens = Annotated[
+    str | None, typer.Option("--daily-tokens", metavar="N", help="Tokens of models a UTC day. `any` for no limit.")
+]
+DailyCost = Annotated[
+    str | None, typer.Option("--daily-cost", metavar="USD", help="US dollars of models a UTC day. `any` for no limit.")
+]
 Deployment = Annotated[str | None, typer.Option("--deployment", help="The deployment. Default: this one.")]
 Overlap = Annotated[
     str, typer.Option("--overlap", metavar="24h", help="How long the old secret stays valid: 1h, 24h, 3d or 7d.")
@@ -76,6 +85,8 @@ def create(
     rpm: Rpm = None,
     daily_quota: DailyQuota = None,
     max_concurrent: MaxConcurrent = None,
+    daily_tokens: DailyTokens = None,
+    daily_cost: DailyCost = None,
     description: Description = None,
     deployment: Deployment = None,
     grpc: Grpc = DEFAULT_GRPC,
@@ -93,6 +104,8 @@ def create(
         rate_limit_rpm=rpm,
         daily_run_quota=daily_quota,
         max_concurrent_runs=max_concurrent,
+        daily_tokens=None if daily_tokens in {None, ANY} else whole_tokens(str(daily_tokens)),
+        daily_cost_microusd=None if daily_cost in {None, ANY} else microusd(str(daily_cost)),
         deployment_id=deployment,
     )
     with option_names(KEY_OPTIONS), connected(grpc) as backend:
@@ -130,6 +143,8 @@ def edit(
     rpm: Rpm = None,
     daily_quota: DailyQuota = None,
     max_concurrent: MaxConcurrent = None,
+    daily_tokens: DailyTokens = None,
+    daily_cost: DailyCost = None,
     description: Description = None,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
@@ -148,6 +163,10 @@ def edit(
         rate_limit_rpm=rpm,
         daily_run_quota=daily_quota,
         max_concurrent_runs=max_concurrent,
+        daily_tokens=None if daily_tokens in {None, ANY} else whole_tokens(str(daily_tokens)),
+        clear_daily_tokens=daily_tokens == ANY,
+        daily_cost_microusd=None if daily_cost in {None, ANY} else microusd(str(daily_cost)),
+        clear_daily_cost_microusd=daily_cost == ANY,
     )
     with option_names(KEY_OPTIONS), connected(grpc) as backend:
         show_key(backend.call(backend.keys.UpdateKey, request), as_json=as_json)
@@ -191,6 +210,10 @@ def delete(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> N
 def usage(
     key_id: Annotated[str | None, typer.Argument(metavar="KEY_ID", help="Only calls with this key.")] = None,
     by_hour: Annotated[bool, typer.Option("--by-hour", help="Count calls by hour, route and outcome.")] = False,
+    models: Annotated[
+        bool, typer.Option("--models", help="Tokens and price of models by UTC day, workflow and model.")
+    ] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="With --models: print CSV.")] = False,
     limit: Annotated[
         int | None, typer.Option("--limit", help="Most records, 1 to 1000 (100), or counts, 1 to 10000 (1000).")
     ] = None,
@@ -198,9 +221,14 @@ def usage(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """List the latest calls with their outcome, below a chart of the last 24 hours."""
+    """List the latest calls with their outcome, below a chart of the last 24 hours; or what runs used of models."""
+    if (by_hour and models) or (as_csv and (as_json or not models)):
+        raise typer.BadParameter("--models excludes --by-hour, and --csv needs --models without --json")
     with option_names(KEY_OPTIONS), connected(grpc) as backend:
-        if by_hour:
+        if models:
+            days = model_usage_pb2.ListModelUsageDaysRequest(key_id=key_id, page_size=limit)
+            items = [model_day(day) for day in backend.call(backend.model_usage.ListModelUsageDays, days).items]
+        elif by_hour:
             hours = usage_pb2.ListUsageHoursRequest(key_id=key_id, page_size=limit)
             items = record_of(backend.call(backend.usage.ListUsageHours, hours))["items"]
         else:
@@ -212,6 +240,10 @@ def usage(
     items = [with_nulls(item) for item in items]
     if as_json:
         print_json({"items": items})
+    elif as_csv:
+        print_csv(items, MODEL_FIELDS)
+    elif models:
+        print_table(items, MODEL_COLUMNS, none="No model was called yet.", utc=True)
     else:
         print_usage_chart(grpc, key_id)
         print_table(items, HOUR_COLUMNS if by_hour else USAGE_COLUMNS, none="No call yet.", utc=utc)
@@ -242,6 +274,21 @@ def workflow_access(text: str) -> keys_pb2.WorkflowAccess:
 def source_ranges(given: Sequence[str]) -> list[str]:
     """Returns the ranges of repeated `--cidr`; the single value `any` means no restriction."""
     return [] if list(given) == [ANY] else list(given)
+
+
+def whole_tokens(text: str) -> int:
+    """Reads a number of tokens."""
+    if not re.fullmatch(r"[0-9]{1,15}", text):
+        raise typer.BadParameter(f"{text!r} is no whole number, nor `any`", param_hint="--daily-tokens")
+    return int(text)
+
+
+def microusd(text: str) -> int:
+    """Reads US dollars with at most six decimals, as millionths."""
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", text):
+        problem = f"{text!r} is no number of US dollars with at most 6 decimals, nor `any`"
+        raise typer.BadParameter(problem, param_hint="--daily-cost")
+    return int(Decimal(text).scaleb(6))
 
 
 def allowed_hours(text: str) -> keys_pb2.AllowedHours:

@@ -28,6 +28,8 @@ KEY_OPTIONS: Final = {
     "rate_limit_rpm": "--rpm",
     "daily_run_quota": "--daily-quota",
     "max_concurrent_runs": "--max-concurrent",
+    "daily_tokens": "--daily-tokens",
+    "daily_cost_microusd": "--daily-cost",
     "deployment_id": "--deployment",
     "overlap_hours": "--overlap",
     "overlap": "--overlap",

@@ -28,6 +28,7 @@ from workflow_api.v1.deployment_pb2_grpc import DeploymentServiceStub
 from workflow_api.v1.environments_pb2_grpc import EnvironmentsServiceStub
 from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
 from workflow_api.v1.logs_pb2_grpc import LogsServiceStub
+from workflow_api.v1.model_usage_pb2_grpc import ModelUsageServiceStub
 from workflow_api.v1.outputs_pb2_grpc import OutputsServiceStub
 from workflow_api.v1.reviews_pb2_grpc import ReviewsServiceStub
 from workflow_api.v1.run_lists_pb2_grpc import RunListsServiceStub
@@ -127,6 +128,7 @@ class BackendClient:
         self.schedules = SchedulesServiceStub(channel)
         self.run_lists = RunListsServiceStub(channel)
         self.usage = UsageServiceStub(channel)
+        self.model_usage = ModelUsageServiceStub(channel)
         self.users = UsersServiceStub(channel)
         self.webhooks = WebhooksServiceStub(channel)
         self.workflows = WorkflowsServiceStub(channel)

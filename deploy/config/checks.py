@@ -4,19 +4,22 @@ import csv
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
 from backend.common.deployment_terms import HTTP_ADDRESS
 from backend.common.log_events import CALL, RUN, STEP
 from backend.common.secrets import NAME as SECRET_NAME
-from backend.settings import ModelProvider
+from backend.settings import ModelPrice, ModelProvider
 from contract.addresses import client_address_header
 from telemetry.log_events import PROCESS
 from telemetry.logs import LogLevels, parse_levels
 from telemetry.requests import CONSOLE_REQUEST, REQUEST
 
 _LOGGERS: Final = [each.logger for each in (REQUEST, CONSOLE_REQUEST, CALL, RUN, STEP, PROCESS)]
+
+_HIGHEST_PRICE: Final = 1_000_000
 
 
 def client_address(value: str) -> str:
@@ -199,6 +202,20 @@ def model_provider(name: str, value: object) -> ModelProvider:
         if not isinstance(content, str) or not pattern.fullmatch(content):
             raise ValueError(f"must have as {field_name} {meaning}")
     return ModelProvider(**given)
+
+
+def model_price(name: str, value: object) -> ModelPrice:
+    """Reads the price of one model, in US dollars per million tokens."""
+    if not re.fullmatch(r"[a-z0-9-]{1,64}:[!-~]{1,200}", name):
+        raise ValueError('must be named as agents name the model, in quotes: "openai:gpt-5"')
+    given: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {}
+    if not given.keys() <= {"input", "output", "cached"} or not {"input", "output"} <= given.keys():
+        raise ValueError("must be a table of input and output, and cached if that has a price of its own")
+    for field_name, price in given.items():
+        # A flag is a number to Python, and not-a-number is in no range.
+        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price <= _HIGHEST_PRICE:
+            raise ValueError(f"must have as {field_name} a number from 0 to {_HIGHEST_PRICE:,}, not {price!r}")
+    return ModelPrice(**{field_name: Decimal(str(price)) for field_name, price in given.items()})
 
 
 def identity(name: str, value: object) -> tuple[str, ...]:

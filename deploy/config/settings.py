@@ -12,6 +12,7 @@ from backend.settings import (
     BackendSettings,
     IdentityProvider,
     JobLimits,
+    ModelPrice,
     ModelProvider,
     ObjectSettings,
     OutputLimits,
@@ -42,6 +43,7 @@ from deploy.config.checks import (
     identity,
     key_prefix,
     log_levels,
+    model_price,
     model_provider,
     networks,
     one_edge,
@@ -319,6 +321,7 @@ class Settings:
     identities: Mapping[str, Sequence[str]] = field(default_factory=dict, metadata={TABLE: identity})
     secrets: Mapping[str, str] = field(default_factory=dict, metadata={TABLE: secret_source})
     models: Mapping[str, ModelProvider] = field(default_factory=dict, metadata={TABLE: model_provider})
+    model_prices: Mapping[str, ModelPrice] = field(default_factory=dict, metadata={TABLE: model_price})
     source: SettingsSource = field(default_factory=SettingsSource, repr=False, compare=False, metadata={INTERNAL: True})
 
 
@@ -383,6 +386,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         identities=settings.identities,
         secrets=Secrets(settings.secrets, environment),
         models=settings.models,
+        model_prices=settings.model_prices,
         redaction=RedactionLimits(**{name: getattr(settings.redaction, name) for name in Redaction.__slots__}),
         publishing=JobLimits(**{name: getattr(settings.publishing, name) for name in Publishing.__slots__}),
         packages=_package_settings(settings.packages, environment),

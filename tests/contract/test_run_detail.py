@@ -47,6 +47,7 @@ DETAIL = {
     "resumed_from",
     "resumed_by",
     "parent_run_id",
+    "usage",
 }
 
 

@@ -13,8 +13,9 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from sqlalchemy import bindparam, update
 
-from backend.common.clock import HOUR_MS
+from backend.common.clock import DAY_MS, HOUR_MS
 from backend.services.logs import sql as logs_sql
+from backend.services.model_usage.sql import AttemptUsage, record
 from backend.services.users import sql as users_sql
 from backend.storage.statements import Command
 from backend.storage.tables.runs import runs
@@ -197,6 +198,14 @@ class Lists:
         request = edge_pb2.RecordUsageRequest(batch_id=f"b{number * 7 % 10}{number}", records=records)
         self.call("RecordUsage", request)
 
+    def add_model_usage(self) -> None:
+        number = next(self.numbers)
+        started = self.world.dump("runs")
+        run_id = started[0].run_id if started else self.world.started()
+        usage = AttemptUsage("first", -1, number, f"openai:m{number % 3}", 1, 2, 3, 0, None)
+        at = (10 + number // 3) * DAY_MS
+        self.world.services.database.write(lambda tx: record(tx, run_id, at, [usage]))
+
 
 class Listing(NamedTuple):
     """How a list gets one item more, or several, and what its request names."""
@@ -227,6 +236,7 @@ LISTS = {
     "ListRuns": Listing(Lists.add_run),
     "ListSchedules": Listing(Lists.add_schedule),
     "ListSets": Listing(Lists.add_set),
+    "ListModelUsageDays": Listing(Lists.add_model_usage),
     "ListUsageHours": Listing(Lists.add_usage),
     "ListUsageRecords": Listing(Lists.add_usage),
     "ListUsers": Listing(Lists.add_user),
@@ -235,6 +245,7 @@ LISTS = {
     "ListWorkflows": Listing(Lists.add_workflow),
 }
 INTERNAL = {
+    "ListModelUsageDays",
     "ListAllDecisions",
     "ListAuditRecords",
     "ListChildRuns",

@@ -34,6 +34,7 @@ class Reply:
         pause: Seconds between the events of a streamed answer.
         cut: Close the connection in the middle of the answer.
         finish: Why the answer ends: `stop` or `length`.
+        tokens: Of input and output, and those of the input that were cached.
     """
 
     text: str = ""
@@ -47,6 +48,7 @@ class Reply:
     pause: float = 0
     cut: bool = False
     finish: str = "stop"
+    tokens: tuple[int, int, int] = (INPUT_TOKENS, OUTPUT_TOKENS, 0)
 
 
 @dataclass(frozen=True)
@@ -182,11 +184,14 @@ def _pieces(text: str) -> list[str]:
     return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
 
 
-_CHAT_USAGE = {
-    "prompt_tokens": INPUT_TOKENS,
-    "completion_tokens": OUTPUT_TOKENS,
-    "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
-}
+def _chat_usage(reply: Reply) -> dict[str, Any]:
+    given, output, cached = reply.tokens
+    return {
+        "prompt_tokens": given,
+        "prompt_tokens_details": {"cached_tokens": cached},
+        "completion_tokens": output,
+        "total_tokens": given + output,
+    }
 
 
 def _chat_calls(reply: Reply) -> list[dict[str, Any]]:
@@ -211,7 +216,7 @@ def _chat(request: Request, reply: Reply) -> dict[str, Any]:
         "created": 1_790_000_000,
         "model": request.body["model"],
         "choices": [{"index": 0, "message": message, "finish_reason": finish, "logprobs": None}],
-        "usage": _CHAT_USAGE,
+        "usage": _chat_usage(reply),
     }
 
 
@@ -235,7 +240,7 @@ def _chat_chunks(request: Request, reply: Reply) -> Iterator[dict[str, Any]]:
         for piece in _pieces(arguments):
             yield chunk({"tool_calls": [{"index": number, "function": {"arguments": piece}}]})
     yield chunk({}, "tool_calls" if reply.calls else reply.finish)
-    yield frame | {"choices": [], "usage": _CHAT_USAGE}
+    yield frame | {"choices": [], "usage": _chat_usage(reply)}
 
 
 def _items(reply: Reply) -> list[dict[str, Any]]:
@@ -274,11 +279,11 @@ def _response(request: Request, reply: Reply) -> dict[str, Any]:
         "tool_choice": "auto",
         "tools": [],
         "usage": {
-            "input_tokens": INPUT_TOKENS,
-            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-            "output_tokens": OUTPUT_TOKENS,
+            "input_tokens": reply.tokens[0],
+            "input_tokens_details": {"cached_tokens": reply.tokens[2], "cache_write_tokens": 0},
+            "output_tokens": reply.tokens[1],
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
+            "total_tokens": sum(reply.tokens[:2]),
         },
     }
 

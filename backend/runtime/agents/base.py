@@ -10,6 +10,7 @@ from backend.isolation.sandbox import Limits, Sandbox
 from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.isolation.sandbox.inside.plain_json import deeper_than
 from backend.resources.models import Models
+from backend.runtime.agents.model_meter import ModelMeter
 from backend.settings import StepDataLimits
 
 EventData = dict[str, Any]
@@ -36,6 +37,7 @@ class StepRequest:
     they arrive. `secrets` maps the names that the agent declares to values. `trace` has the attempt's span as
     `traceparent`, and its `tracestate` if there is one. `item` is the item of a fan-out, a large one as `JsonText`, and
     `item_index` its place in the list, from 0. `variables` are the environment's, for `os.environ`.
+    `meter` counts the attempt's calls to its model.
     """
 
     step: str
@@ -61,6 +63,7 @@ class StepRequest:
     item: Any = None
     item_index: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    meter: ModelMeter = field(default_factory=ModelMeter)
 
 
 @dataclass(frozen=True)

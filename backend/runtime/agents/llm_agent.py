@@ -20,6 +20,7 @@ from backend.runtime.agents.base import (
     too_deep,
 )
 from backend.runtime.agents.failures import plain, time_limit
+from backend.runtime.agents.metered_model import metered
 from backend.runtime.agents.progress import limit_progress, pause_clock
 from backend.runtime.agents.tools import tools_of
 from backend.settings import StepDataLimits
@@ -55,6 +56,7 @@ async def run_llm_step(
         configured = await asyncio.to_thread(
             models.make, declared["model"], api_key=declared.get("api_key"), base_url=declared.get("base_url")
         )
+        configured = await asyncio.to_thread(metered, configured, models, declared["model"], request.meter)
     except ModelUnusableError as error:
         raise StepFailed(error.type, str(error), final=True) from None
     conversation = _Conversation(

@@ -1,12 +1,14 @@
 """Claims a queued segment for this process, and loads its run, workflow and steps as a `ClaimedSegment`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from backend.common import json_text
 from backend.common.states import RunStatus, SegmentState
+from backend.runtime.agents.model_meter import RunBudget
 from backend.runtime.execution import retries, sql
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.slots import StepSlots, memory_of
@@ -14,6 +16,7 @@ from backend.runtime.execution.step_states import StepStates, UnitOfWork
 from backend.runtime.outcomes import LICENSE_UNAVAILABLE
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.deployment import sql as deployment_sql
+from backend.services.model_usage import sql as model_usage_sql
 from backend.services.runs import lifecycle, lifecycle_sql, redaction_manifest
 from backend.services.runs.change_records import log_change
 from backend.services.uploads import sql as uploads_sql
@@ -29,7 +32,7 @@ class ClaimedSegment:
     `redaction` is None where the run's PII policy is off. `decisions` are the decided approvals that it continues from
     and that no event records yet. `begun` are steps that began with the claim, and hold their slots. `upload_id` names
     the files that a person uploaded for the run. `inputs_manifest` is JSON, of the first segment that copied inputs.
-    `resumed_from` is the run that this one takes over from.
+    `resumed_from` is the run that this one takes over from. `budget` is for calls to models by its steps.
     """
 
     run_id: str
@@ -47,6 +50,7 @@ class ClaimedSegment:
     inputs_manifest: str | None = None
     resumed_from: str | None = None
     client_reference: str | None = None
+    budget: RunBudget = field(default_factory=RunBudget)
 
 
 class _QueuedSegment(NamedTuple):
@@ -162,7 +166,22 @@ class _Claim:
             inputs_manifest=run.inputs_manifest,
             resumed_from=run.resumed_from,
             client_reference=run.client_reference,
+            budget=_budget(tx, run.run_id, workflow),
         )
+
+
+def new_budget(workflow: ResolvedWorkflow) -> RunBudget:
+    """Returns the budget for calls to models of a run that has used nothing yet."""
+    return RunBudget() if workflow.budget is None else RunBudget(*workflow.budget)
+
+
+def _budget(tx: Tx, run_id: str, workflow: ResolvedWorkflow) -> RunBudget:
+    """Returns the run's budget for calls to models, with the use of its earlier segments."""
+    budget = new_budget(workflow)
+    if workflow.budget is not None:
+        used = model_usage_sql.of_run(tx, run_id)
+        budget.add(used.input_tokens + used.output_tokens, Decimal(used.cost_microusd))
+    return budget
 
 
 def _find_queued(context: SegmentContext, tx: Tx, segment_id: str) -> _QueuedSegment | None:

@@ -27,6 +27,7 @@ from backend.runtime.execution.steps import StepCompletion, StepFailure
 from backend.runtime.execution.traced_work import Work, traced_step
 from backend.runtime.promotion import discard, skipped_warning
 from backend.runtime.run_redaction import RunRedaction
+from backend.services.model_usage.sql import AttemptUsage
 from backend.services.outputs.sql import StepFile
 from backend.services.runs.change_records import NewEvent
 from backend.services.runs.lifecycle import SegmentEndedError, append_events
@@ -62,7 +63,7 @@ class FanOutWork:
 
     `list_items` returns the items as JSON texts, within a total of bytes. `work_of` makes the work of an item, which
     takes a slot if an agent does it. `on_counts` gets the numbers of items that have ended. `ended_run`
-    is the run whose completed items are reused where they are unchanged.
+    is the run whose completed items are reused where they are unchanged. `on_lost_usage` is as in `StepWork`.
     """
 
     context: SegmentContext
@@ -78,6 +79,7 @@ class FanOutWork:
     work_of: WorkOfItem
     on_counts: Callable[[ItemCounts], None]
     ended_run: str | None
+    on_lost_usage: Callable[[AttemptUsage], None]
     _attempts: Counter[int] = field(default_factory=Counter)
     _ready: deque[int] = field(default_factory=deque)
     _tasks: dict[asyncio.Task[StepCompletion | StepFailure], int] = field(default_factory=dict)
@@ -260,6 +262,8 @@ class FanOutWork:
             index = self._tasks.pop(task)
             attempt = self._attempts[index]
             ended.redacted += outcome.redacted
+            if outcome.usage is not None:
+                ended.model_usage.append(outcome.usage)
             if isinstance(outcome, StepCompletion):
                 if self._journal.fits(len(outcome.value.encode())):
                     self._journal.complete(ended, index, attempt, outcome)
@@ -279,7 +283,12 @@ class FanOutWork:
                 failure = failure or StepFailure(outcome.type, f"Item {index}: {outcome.message}", final=True)
             elif self._journal.value_bytes > self._most_bytes:
                 failure = failure or self._too_large(index)
-        await self._journal.record(ended)
+        try:
+            await self._journal.record(ended)
+        except BaseException:
+            for usage in ended.model_usage:
+                self.on_lost_usage(usage)
+            raise
         return failure
 
     def _too_large(self, index: int) -> StepFailure:
@@ -320,6 +329,9 @@ class FanOutWork:
         outcomes = await asyncio.gather(*self._tasks, *self._backoffs, return_exceptions=True)
         self._tasks.clear()
         self._backoffs.clear()
+        for outcome in outcomes:
+            if isinstance(outcome, StepCompletion | StepFailure) and outcome.usage is not None:
+                self.on_lost_usage(outcome.usage)
         await self._journal.discard([file for one in outcomes if isinstance(one, StepCompletion) for file in one.files])
         data = None if self._bounds is None else self._bounds.dropped_warning()
         if data is None:

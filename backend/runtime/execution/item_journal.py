@@ -17,6 +17,8 @@ from backend.runtime.execution.fan_out_sql import EndedItem, ItemCounts, Reusabl
 from backend.runtime.execution.segment_context import SegmentContext, run_shielded
 from backend.runtime.execution.steps import StepCompletion, StepFailure
 from backend.runtime.promotion import discard
+from backend.services.model_usage import sql as model_usage_sql
+from backend.services.model_usage.sql import AttemptUsage
 from backend.services.outputs.sql import NewOutput, StepFile, add_outputs, add_shared_files
 from backend.services.runs import lifecycle_sql, redaction_manifest_sql
 from backend.services.runs.change_records import NewEvent
@@ -39,6 +41,7 @@ class EndedAttempts:
         self.files: list[StepFile] = []
         self.unwanted: list[StepFile] = []
         self.redacted: list[StageCounts] = []
+        self.model_usage: list[AttemptUsage] = []
 
 
 @dataclass(slots=True)
@@ -119,6 +122,7 @@ class ItemJournal:
             _add_files(tx, ended.files, at)
             for found in ended.redacted:
                 redaction_manifest_sql.add_counts(tx, self.run_id, found)
+            model_usage_sql.record(tx, self.run_id, at, ended.model_usage)
 
         try:
             await self.write(work, ended.files)

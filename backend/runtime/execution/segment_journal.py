@@ -9,6 +9,8 @@ from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.final_sweep.sql import is_swept, request_removal_of_unnamed
 from backend.runtime.outcomes import ORPHANED, RunOutcome, reason_to_stop
 from backend.runtime.promotion import discard
+from backend.services.model_usage import sql as model_usage_sql
+from backend.services.model_usage.sql import AttemptUsage
 from backend.services.outputs.sql import NewOutput, StepFile, add_outputs
 from backend.services.runs.erase_sql import request_removal_again
 from backend.services.runs.lifecycle import RunResult, SegmentLease, complete_run
@@ -49,8 +51,10 @@ class SegmentJournal:
             await self._write(work)
         except OutcomeUnknownError:
             # A committed row may name the files; if none does, the run's final sweep or erasure removes them.
+            self._step_states.changes.model_usage += changes.model_usage
             raise
         except BaseException:
+            self._step_states.changes.model_usage += changes.model_usage
             await self.discard(changes.files)
             raise
 
@@ -113,12 +117,16 @@ class SegmentJournal:
     def _write_once(self, work: Callable[[Tx], None]) -> Awaitable[None]:
         return self._context.write_run(self._run_id, self._key_id, work)
 
-    async def discard_unrecorded(self, files: Sequence[StepFile]) -> None:
-        """Removes files that were not recorded, and requests the removal of objects of a run closed meanwhile."""
+    async def discard_unrecorded(self, files: Sequence[StepFile], usages: Sequence[AttemptUsage]) -> None:
+        """Removes files that were not recorded, and requests the removal of objects of a run closed meanwhile.
+
+        The use of models is recorded: it was paid for.
+        """
         await self.discard(files)
         at = self._context.clock()
 
         def order(tx: Tx) -> None:
+            model_usage_sql.record(tx, self._run_id, at, usages)
             request_removal_again(tx, self._run_id, at)
             if self._redacts and is_swept(tx, self._run_id):
                 request_removal_of_unnamed(tx, self._run_id, self._segment_id)
@@ -127,7 +135,7 @@ class SegmentJournal:
             await self._write(order)
         except Exception:  # noqa: BLE001 - the segment ends all the same
             _LOG.exception(
-                "Objects of run %s could not be ordered to be removed, should it have been erased or swept",
+                "Use of models by run %s is not recorded, or its objects not removed should it be erased or swept",
                 self._run_id,
             )
 

@@ -126,6 +126,7 @@ class SegmentRun:
                 Expressions(context, claimed, inputs.parameters),
                 self._capacity,
                 self._release,
+                claimed.budget,
             )
         return inputs is not None
 
@@ -282,12 +283,14 @@ class SegmentRun:
             step = self._tasks.pop(task)
             at = self._context.clock()
             match task.result():
-                case StepCompletion(value, files, redacted, warnings, swept):
+                case StepCompletion(value, files, redacted, warnings, swept) as completed:
+                    self._step_states.add_usage(completed.usage)
                     self._step_states.complete(step, value, files, at, warnings, swept)
                     self._step_states.changes.redacted += redacted
                 case FanOutCompletion(value, files_count, outputs, warnings):
                     self._step_states.complete_fan_out(step, value, files_count, outputs, at, warnings)
                 case StepFailure() as failed:
+                    self._step_states.add_usage(failed.usage)
                     self._step_states.changes.redacted += failed.redacted
                     self._retry_or_fail(step, failed, at)
         for warning in () if self._claimed.redaction is None else self._claimed.redaction.take_warnings():
@@ -387,7 +390,8 @@ class SegmentRun:
     async def _discard(self) -> None:
         """Ends every step, and discards changes that were not recorded."""
         await self._kill()
-        await self._journal.discard_unrecorded(self._step_states.take_changes().files)
+        changes = self._step_states.take_changes()
+        await self._journal.discard_unrecorded(changes.files, changes.model_usage)
 
     async def _kill(self) -> None:
         """Ends every step, and releases every slot; on return no process of the segment is left."""
@@ -410,4 +414,7 @@ class SegmentRun:
             task.cancel()
         outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        for one in outcomes:
+            if isinstance(one, StepCompletion | StepFailure):
+                self._step_states.add_usage(one.usage)
         await self._journal.discard([file for one in outcomes if isinstance(one, StepCompletion) for file in one.files])

@@ -14,6 +14,8 @@ from backend.common.json_text import JsonObject
 from backend.common.states import APPROVAL_DECIDED, STEP_UNFINISHED, ApprovalState, StepStatus
 from backend.runtime.execution import dag, fan_out_sql, sql
 from backend.runtime.execution.fan_out_sql import ItemCounts
+from backend.services.model_usage import sql as model_usage_sql
+from backend.services.model_usage.sql import AttemptUsage
 from backend.services.outputs.sql import NewOutput, StepFile, add_outputs, add_shared_files
 from backend.services.runs import redaction_manifest_sql
 from backend.services.runs.change_records import NewEvent
@@ -49,9 +51,10 @@ class UnitOfWork:
     redacted: list[StageCounts] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     ended_fan_outs: list[str] = field(default_factory=list)
+    model_usage: list[AttemptUsage] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.events or self.steps or self.files or self.approvals or self.redacted)
+        return bool(self.events or self.steps or self.files or self.approvals or self.redacted or self.model_usage)
 
     def add_event(self, event_type: str, step: str | None = None, /, **data: Any) -> None:
         """Adds an event."""
@@ -76,6 +79,7 @@ class UnitOfWork:
             redaction_manifest_sql.add_counts(tx, run_id, found)
         for step in self.ended_fan_outs:
             fan_out_sql.remove_items(tx, run_id, step)
+        model_usage_sql.record(tx, run_id, at, self.model_usage)
 
 
 class StepStates:
@@ -92,6 +96,11 @@ class StepStates:
     def changes(self) -> UnitOfWork:
         """The changes that are not recorded yet; callers may add to them."""
         return self._changes
+
+    def add_usage(self, usage: AttemptUsage | None) -> None:
+        """Adds the use of a model by an attempt to the changes."""
+        if usage is not None:
+            self._changes.model_usage.append(usage)
 
     def take_changes(self) -> UnitOfWork:
         """Returns the changes to record, and starts a new unit of work."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from backend.runtime.agents.model_meter import RunBudget
 from backend.runtime.execution.child_run import ChildRun
 from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.expressions import Expressions
@@ -32,6 +33,7 @@ class StepWorkFactory:
     expressions: Expressions
     capacity: RunCapacity
     release: Callable[[str], None]
+    budget: RunBudget
 
     def make(self, step: str, failure: Mapping[str, str | None] | None) -> Work[StepOutcome]:
         """Makes the work of a begun step's present attempt; `failure` is as in `StepWork`."""
@@ -59,6 +61,8 @@ class StepWorkFactory:
             inputs=inputs_folder(self.context, claimed),
             keep_files=any(step in other.needs for other in claimed.workflow.steps),
             on_executed=partial(self.release, step),
+            budget=self.budget,
+            on_lost_usage=states.add_usage,
         )
 
     def _child(self, step: str) -> ChildRun:
@@ -92,6 +96,7 @@ class StepWorkFactory:
             work_of=self._children_of(step) if resolved.child is not None else self._agents_of(step),
             on_counts=partial(states.set_items, step),
             ended_run=states.items_from(step),
+            on_lost_usage=states.add_usage,
         )
 
     def _agents_of(self, step: str) -> Callable[[StepItem, int, Callable[[], None]], StepWork]:

@@ -19,6 +19,7 @@ from backend.resources.environments.lock import PackagesError
 from backend.resources.redaction.confined_redactor import RedactionError
 from backend.runtime.agents import AgentDeps, StepFailed, StepRequest, run_step
 from backend.runtime.agents.base import EventData, event_budget
+from backend.runtime.agents.model_meter import ModelMeter, RunBudget
 from backend.runtime.agents.progress import dropped_warning
 from backend.runtime.execution import retries
 from backend.runtime.execution.item_bounds import StepItem
@@ -29,6 +30,7 @@ from backend.runtime.execution.step_log import StepLogRecorder
 from backend.runtime.execution.step_secrets import step_secrets
 from backend.runtime.promotion import discard, skipped_warning, store_files
 from backend.runtime.run_redaction import RunRedaction
+from backend.services.model_usage.sql import AttemptUsage
 from backend.services.outputs.sql import StepFile
 from backend.services.runs import redaction_manifest_sql
 from backend.services.runs.lifecycle import SegmentEndedError, append_event
@@ -47,7 +49,8 @@ class StepCompletion:
     """A completed attempt: return value as JSON text, stored files, counts of sweeps by stage, and warnings.
 
     `swept` are the total counts of value and files, None unless the policy covers `steps`. `skipped` counts by kind the
-    omitted entries of an item's folder; the fan-out adds them to one warning.
+    omitted entries of an item's folder; the fan-out adds them to one warning. `usage` is the attempt's use of a model,
+    None without an answered call.
     """
 
     value: str
@@ -56,13 +59,14 @@ class StepCompletion:
     warnings: list[str] = field(default_factory=list)
     swept: Counts | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
+    usage: AttemptUsage | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StepFailure:
     """A failed attempt; `type` and `message` are swept for the caller, other fields are as in `StepFailed`.
 
-    `unswept_type` only decides on retries, and is never shown.
+    `unswept_type` only decides on retries, and is never shown. `usage` is as in `StepCompletion`.
     """
 
     type: str
@@ -71,6 +75,7 @@ class StepFailure:
     retry_after: float | None = None
     unswept_type: str = ""
     redacted: list[StageCounts] = field(default_factory=list)
+    usage: AttemptUsage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,8 @@ class StepWork:
 
     `inputs` is None where the workflow declares none; `keep_files` says that other steps need its files.
     `failure` tells a step of `on_failure` or `always` which step failed the run, with code and message. `on_executed`
-    is called once the step's processes have ended, before sweeps.
+    is called once the step's processes have ended, before sweeps. `on_lost_usage` gets the use of a model by an attempt
+    without an outcome, such as a cancelled one. `budget` is the run's.
     """
 
     context: SegmentContext
@@ -98,6 +104,8 @@ class StepWork:
     failure: Mapping[str, str | None] | None
     redaction: RunRedaction | None
     on_executed: Callable[[], None]
+    budget: RunBudget
+    on_lost_usage: Callable[[AttemptUsage], None]
     item: StepItem | None = None
 
     @property
@@ -123,21 +131,45 @@ class StepWork:
         began = perf_counter()
         events = event_budget(self.context.step_data)
         log = StepLogRecorder(self.context, self.run_id, self._place, self.attempt, self.redaction)
+        meter = ModelMeter(self.budget)
         try:
-            outcome = await self._attempt(events, log)
-        finally:
-            await log.abandon()
-            await self._record_dropped_events(events)
+            try:
+                outcome = await self._attempt(events, log, meter)
+            finally:
+                await log.abandon()
+                await self._record_dropped_events(events)
+        except BaseException:
+            if (usage := self._usage(meter)) is not None:
+                self.on_lost_usage(usage)
+            raise
         agent = "none" if self.step.agent is None else self.step.agent["type"]
         named = "completed" if isinstance(outcome, StepCompletion) else "failed"
         seconds = perf_counter() - began
         metrics.STEP_SECONDS.observe(seconds, agent, named)
         workflow_metrics.count_attempt(self.workflow_id, self.step.step, named, seconds)
-        return outcome
+        return replace(outcome, usage=self._usage(meter))
 
-    async def _attempt(self, events: EventBudget, log: StepLogRecorder) -> StepCompletion | StepFailure:
+    def _usage(self, meter: ModelMeter) -> AttemptUsage | None:
+        """Returns the use of a model that the meter has counted; None without an answered call."""
+        if not meter.calls:
+            return None
+        return AttemptUsage(
+            step=self.step.step,
+            item_index=-1 if self.item is None else self.item.index,
+            attempt=self.attempt,
+            model=meter.model,
+            model_calls=meter.calls,
+            input_tokens=meter.input_tokens,
+            output_tokens=meter.output_tokens,
+            cached_tokens=meter.cached_tokens,
+            cost_microusd=meter.cost_microusd,
+        )
+
+    async def _attempt(
+        self, events: EventBudget, log: StepLogRecorder, meter: ModelMeter
+    ) -> StepCompletion | StepFailure:
         try:
-            return await self._run_agent(events, log)
+            return await self._run_agent(events, log, meter)
         except StepFailed as failure:
             metrics.STEP_FAILURES.add(metrics.BY_THE_AGENT if failure.by_the_agent else failure.type)
             asked = await log.finish(failure.log)
@@ -149,7 +181,7 @@ class StepWork:
             _LOG.exception("Step %s of run %s failed unexpectedly", self.step.step, self.run_id)
             return StepFailure("InternalError", "the runtime could not carry out the step")
 
-    async def _run_agent(self, events: EventBudget, log: StepLogRecorder) -> StepCompletion:
+    async def _run_agent(self, events: EventBudget, log: StepLogRecorder, meter: ModelMeter) -> StepCompletion:
         agent, name = self.step.agent, self.step.agent_name
         if agent is None:
             missing = f"there is no agent named '{name}'" if name else "the step has no agent"
@@ -197,6 +229,7 @@ class StepWork:
             item=None if self.item is None else self.item.value,
             item_index=self.item_index,
             variables=self.step.environment.get("variables") or {},
+            meter=meter,
         )
         deps = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value)
         result = await run_step(deps, request, self._on_progress)

@@ -20,6 +20,7 @@ from contract.times import milliseconds_of
 from workflow_api.v1 import errors_pb2, keys_pb2
 
 _MOST_SUGGESTED: Final = 1_000
+_MODEL_LIMITS: Final = ("daily_tokens", "daily_cost_microusd")
 _ALL_ACTIVE: Final = keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE)
 
 
@@ -74,6 +75,8 @@ class KeyAdministration:
             "daily_run_quota": given_or_default(request, "daily_run_quota"),
             "max_concurrent_runs": given_or_default(request, "max_concurrent_runs"),
             "revoked_at": None,
+            "daily_tokens": request.daily_tokens if request.HasField("daily_tokens") else None,
+            "daily_cost_microusd": request.daily_cost_microusd if request.HasField("daily_cost_microusd") else None,
             **_access_columns(access),
         }
 
@@ -198,6 +201,11 @@ def _update_problems(request: keys_pb2.UpdateKeyRequest) -> list[rules.Problem]:
         problems += rules.hours_problems(request.allowed_hours)
         if request.clear_allowed_hours:
             problems.append(("clear_allowed_hours", "must not be set together with allowed_hours"))
+    problems += [
+        (f"clear_{name}", f"must not be set together with {name}")
+        for name in _MODEL_LIMITS
+        if getattr(request, f"clear_{name}") and request.HasField(name)
+    ]
     return problems
 
 
@@ -205,7 +213,8 @@ def _updated_columns(request: keys_pb2.UpdateKeyRequest, row: sql.KeyRow) -> dic
     columns: dict[str, object] = {
         field.name: value
         for field, value in request.ListFields()
-        if field.name in {"name", "description", "rate_limit_rpm", "daily_run_quota", "max_concurrent_runs"}
+        if field.name
+        in {"name", "description", "rate_limit_rpm", "daily_run_quota", "max_concurrent_runs", *_MODEL_LIMITS}
     }
     if request.HasField("scopes"):
         columns["scopes"] = json.dumps(rules.granted_scopes(request.scopes.scopes))
@@ -217,6 +226,7 @@ def _updated_columns(request: keys_pb2.UpdateKeyRequest, row: sql.KeyRow) -> dic
         columns |= {"start_hour": request.allowed_hours.start_hour, "end_hour": request.allowed_hours.end_hour}
     if request.clear_allowed_hours:
         columns |= {"start_hour": None, "end_hour": None}
+    columns |= {name: None for name in _MODEL_LIMITS if getattr(request, f"clear_{name}")}
     if request.HasField("lifetime"):
         columns["expires_at"] = row.created_at + milliseconds_of(request.lifetime)
     return columns

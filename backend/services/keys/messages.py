@@ -52,6 +52,10 @@ def key_record(row: KeyRow, now: int) -> keys_pb2.KeyRecord:
         created_at=to_timestamp(row.created_at),
         rotating_until=_time(row.previous_secret_expires_at) if state == "rotating" else None,
         revoked_at=_time(row.revoked_at),
+        daily_tokens=row.daily_tokens,
+        daily_cost_microusd=row.daily_cost_microusd,
+        tokens_today=row.tokens_today,
+        cost_today_microusd=row.cost_today_microusd,
     )
 
 

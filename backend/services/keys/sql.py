@@ -23,6 +23,7 @@ from backend.storage.database import Tx
 from backend.storage.sql_expressions import beginning, containing
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.keys import api_keys, daily_usage
+from backend.storage.tables.model_usage import model_use_of_day
 from backend.storage.tables.runs import runs_in_slots
 from backend.storage.tables.workflows import workflows
 
@@ -67,8 +68,12 @@ class KeyRow(NamedTuple):
     daily_run_quota: int
     max_concurrent_runs: int
     revoked_at: int | None
+    daily_tokens: int | None
+    daily_cost_microusd: int | None
     quota_used_today: int
     active_runs: int
+    tokens_today: int
+    cost_today_microusd: int
 
 
 class MirroredKeyRow(NamedTuple):
@@ -128,9 +133,16 @@ def _counters(keys: FromClause) -> dict[str, ColumnElement[int]]:
 
 
 _COUNTERS = _counters(api_keys)
+
+
+def _all_counters(keys: FromClause) -> dict[str, ColumnElement[int]]:
+    tokens, cost = model_use_of_day(keys.c.key_id, bindparam("day"))
+    return {**_counters(keys), "tokens_today": tokens, "cost_today_microusd": cost}
+
+
 _OF_KEY = api_keys.c.key_id == bindparam("key_id")
 _SEEN_BY_CALLER = Query(CallerKeyRow, select_row(CallerKeyRow, api_keys, **_COUNTERS).where(_OF_KEY))
-_GET = Query(KeyRow, select_row(KeyRow, api_keys, **_COUNTERS).where(_OF_KEY))
+_GET = Query(KeyRow, select_row(KeyRow, api_keys, **_all_counters(api_keys)).where(_OF_KEY))
 # Counters are read only for the keys of the page.
 _PAGE = (
     select(api_keys)
@@ -144,7 +156,7 @@ _PAGE = (
 )
 _NEWEST = Query(
     KeyRow,
-    select_row(KeyRow, _PAGE, **_counters(_PAGE)).order_by(_PAGE.c.created_at.desc(), _PAGE.c.key_id.desc()),
+    select_row(KeyRow, _PAGE, **_all_counters(_PAGE)).order_by(_PAGE.c.created_at.desc(), _PAGE.c.key_id.desc()),
 )
 _TEXT = bindparam("text", type_=Text)
 _FOUND = Query(

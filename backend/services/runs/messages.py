@@ -95,6 +95,9 @@ def detail(row: RunRow) -> runs_pb2.Run:
         resumed_from=row.resumed_from,
         resumed_by=row.resumed_by,
         parent_run_id=row.parent_run_id,
+        usage=runs_pb2.RunUsage(
+            model_calls=row.model_calls, input_tokens=row.input_tokens, output_tokens=row.output_tokens
+        ),
     )
     message.pii_policy.CopyFrom(stored_policy_message(row.pii_policy))
     if row.data_purged_at is not None:

@@ -116,6 +116,13 @@ class ResolvedStep:
         return self.kind == AGENT and self.fan_out is None
 
 
+class ModelBudget(NamedTuple):
+    """Most tokens and cost of the calls to models by a run's own steps; None for no limit."""
+
+    tokens: int | None
+    cost_microusd: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class ResolvedInput:
     """An `s3_prefix` parameter; `connector` is the definition of its connector, None if that is missing."""
@@ -161,6 +168,7 @@ class ResolvedWorkflow:
     publish: tuple[ResolvedPublication, ...] = ()
     validates_quickly: bool = True
     """Whether an event loop may validate a few kilobytes of parameters."""
+    budget: ModelBudget | None = None
 
     @property
     def has_last_steps(self) -> bool:
@@ -290,7 +298,15 @@ def resolve(
         inputs=tuple(_inputs(definition, resources)),
         publish=tuple(_publication(entry) for entry in definition["publish"]),
         validates_quickly=validates_quickly(definition["parameters"]),
+        budget=_budget(definition.get("budget")),
     )
+
+
+def _budget(budget: Definition | None) -> ModelBudget | None:
+    if budget is None:
+        return None
+    cost = budget["cost"]
+    return ModelBudget(budget["tokens"], None if cost is None else round(cost * 1_000_000))
 
 
 def _parameter(declaration: Definition, resources: Resources) -> Definition:

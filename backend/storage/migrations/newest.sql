@@ -22,7 +22,7 @@ CREATE TABLE api_keys (
 	rate_limit_rpm INTEGER NOT NULL, 
 	daily_run_quota INTEGER NOT NULL, 
 	max_concurrent_runs INTEGER NOT NULL, 
-	revoked_at BIGINT, 
+	revoked_at BIGINT, daily_tokens BIGINT, daily_cost_microusd BIGINT, 
 	CONSTRAINT pk_api_keys PRIMARY KEY (key_id)
 );
 CREATE TABLE audit_records (
@@ -118,7 +118,7 @@ CREATE TABLE runs (
 	data_purged_at BIGINT, 
 	pii_policy TEXT NOT NULL, 
 	pii_redaction TEXT, 
-	redaction_state TEXT NOT NULL, resumed_from TEXT, resumed_by TEXT, parent_run_id TEXT, parent_step TEXT, parent_item INTEGER, depth INTEGER DEFAULT '0' NOT NULL, 
+	redaction_state TEXT NOT NULL, resumed_from TEXT, resumed_by TEXT, parent_run_id TEXT, parent_step TEXT, parent_item INTEGER, depth INTEGER DEFAULT '0' NOT NULL, model_calls BIGINT DEFAULT '0' NOT NULL, input_tokens BIGINT DEFAULT '0' NOT NULL, output_tokens BIGINT DEFAULT '0' NOT NULL, 
 	CONSTRAINT pk_runs PRIMARY KEY (run_id)
 );
 CREATE INDEX ix_runs_newest ON runs (created_at, run_id);
@@ -629,4 +629,32 @@ CREATE TABLE step_items (
 );
 CREATE INDEX ix_runs_children ON runs (parent_run_id, created_at, run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX ix_runs_children_in_flight ON runs (key_id) WHERE parent_run_id IS NOT NULL AND (status = 'queued' OR status = 'running' OR status = 'waiting_for_approval');
+CREATE TABLE model_usage (
+	run_id TEXT NOT NULL, 
+	step TEXT NOT NULL, 
+	item_index INTEGER NOT NULL, 
+	attempt INTEGER NOT NULL, 
+	model TEXT NOT NULL, 
+	at BIGINT NOT NULL, 
+	model_calls BIGINT NOT NULL, 
+	input_tokens BIGINT NOT NULL, 
+	output_tokens BIGINT NOT NULL, 
+	cached_tokens BIGINT NOT NULL, 
+	cost_microusd BIGINT, 
+	CONSTRAINT pk_model_usage PRIMARY KEY (run_id, step, item_index, attempt, model)
+);
+CREATE TABLE model_usage_days (
+	day INTEGER NOT NULL, 
+	key_id TEXT NOT NULL, 
+	workflow_id TEXT NOT NULL, 
+	model TEXT NOT NULL, 
+	model_calls BIGINT NOT NULL, 
+	input_tokens BIGINT NOT NULL, 
+	output_tokens BIGINT NOT NULL, 
+	cached_tokens BIGINT NOT NULL, 
+	cost_microusd BIGINT NOT NULL, 
+	unpriced_calls BIGINT NOT NULL, 
+	CONSTRAINT pk_model_usage_days PRIMARY KEY (day, key_id, workflow_id, model)
+);
+CREATE INDEX ix_model_usage_days_key_id_day ON model_usage_days (key_id, day);
 INSERT INTO alembic_version (version_num) VALUES ('0037');

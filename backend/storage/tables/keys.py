@@ -33,6 +33,9 @@ api_keys = Table(
     Column("daily_run_quota", Integer, nullable=False),
     Column("max_concurrent_runs", Integer, nullable=False),
     Column("revoked_at", BigInteger),
+    # Most tokens and cost of a UTC day; null for no limit.
+    Column("daily_tokens", BigInteger),
+    Column("daily_cost_microusd", BigInteger),
 )
 
 

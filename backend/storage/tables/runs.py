@@ -91,6 +91,10 @@ runs = Table(
     Column("parent_item", Integer),
     # Number of runs above it.
     Column("depth", Integer, nullable=False, server_default="0"),
+    # Sums of `model_usage`, kept with its rows.
+    Column("model_calls", BigInteger, nullable=False, server_default="0"),
+    Column("input_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("output_tokens", BigInteger, nullable=False, server_default="0"),
     Index("ix_runs_newest_of_key", "key_id", "created_at", "run_id"),
     Index("ix_runs_newest", "created_at", "run_id"),
     partial_index("ix_runs_unswept", "finished_at", where="redaction_state = 'pending'"),
@@ -216,6 +220,9 @@ class RunRow(NamedTuple):
     parent_step: str | None
     parent_item: int | None
     depth: int
+    model_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 NO_CHILD: Final[ColumnElement[bool]] = runs.c.parent_run_id.is_(None)

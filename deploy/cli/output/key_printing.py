@@ -25,6 +25,16 @@ def _hours(record: Record) -> object:
     return window and f"{window['start_hour']}-{window['end_hour']} UTC"
 
 
+def _of_limit(record: Record, used: str, limit: str) -> str:
+    in_words = _usd if used.endswith("microusd") else "{:,}".format
+    text: str = in_words(record[used])
+    return text if record[limit] is None else f"{text} of {in_words(record[limit])}"
+
+
+def _usd(microusd: int) -> str:
+    return f"{microusd / 1_000_000:,.6f} USD"
+
+
 ISSUED: Final = ("key", "external_id")
 
 KEY_COLUMNS: Final = (
@@ -61,6 +71,8 @@ KEY_DETAILS: Final = (
     TableColumn("rate_limit_rpm", "rate_limit_rpm"),
     TableColumn("runs today", lambda record: f"{record['quota_used_today']} of {record['daily_run_quota']}"),
     TableColumn("runs in flight", lambda record: f"{record['active_runs']} of {record['max_concurrent_runs']}"),
+    TableColumn("tokens today", lambda record: _of_limit(record, "tokens_today", "daily_tokens")),
+    TableColumn("cost today", lambda record: _of_limit(record, "cost_today_microusd", "daily_cost_microusd")),
     TableColumn("created_at", "created_at", Form.TIME),
     TableColumn("expires_at", "expires_at", Form.TIME),
     TableColumn("rotating_until", "rotating_until", Form.TIME),

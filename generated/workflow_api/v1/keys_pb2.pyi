@@ -181,10 +181,22 @@ class KeyRecord(_message.Message):
     CREATED_AT_FIELD_NUMBER: _builtins.int
     ROTATING_UNTIL_FIELD_NUMBER: _builtins.int
     REVOKED_AT_FIELD_NUMBER: _builtins.int
+    DAILY_TOKENS_FIELD_NUMBER: _builtins.int
+    DAILY_COST_MICROUSD_FIELD_NUMBER: _builtins.int
+    TOKENS_TODAY_FIELD_NUMBER: _builtins.int
+    COST_TODAY_MICROUSD_FIELD_NUMBER: _builtins.int
     description: _builtins.str
     """Description given by the administrator."""
     state: _builtins.str
     """`active`, `rotating`, `revoked` or `expired`."""
+    daily_tokens: _builtins.int
+    """Input and output tokens that calls to models by its runs may use in a UTC day; absent means no limit."""
+    daily_cost_microusd: _builtins.int
+    """Millionths of a US dollar that these calls may cost in a UTC day, by known prices; absent means no limit."""
+    tokens_today: _builtins.int
+    """Input and output tokens used in the present UTC day."""
+    cost_today_microusd: _builtins.int
+    """Millionths of a US dollar that they cost, by known prices."""
     @_builtins.property
     def key(self) -> Global___ApiKey:
         """What the caller sees too."""
@@ -220,19 +232,31 @@ class KeyRecord(_message.Message):
         created_at: _timestamp_pb2.Timestamp | None = ...,
         rotating_until: _timestamp_pb2.Timestamp | None = ...,
         revoked_at: _timestamp_pb2.Timestamp | None = ...,
+        daily_tokens: _builtins.int | None = ...,
+        daily_cost_microusd: _builtins.int | None = ...,
+        tokens_today: _builtins.int = ...,
+        cost_today_microusd: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_revoked_at", b"_revoked_at", "_rotating_until", b"_rotating_until", "allowed_hours", b"allowed_hours", "created_at", b"created_at", "key", b"key", "revoked_at", b"revoked_at", "rotating_until", b"rotating_until"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_tokens", b"_daily_tokens", "_revoked_at", b"_revoked_at", "_rotating_until", b"_rotating_until", "allowed_hours", b"allowed_hours", "created_at", b"created_at", "daily_cost_microusd", b"daily_cost_microusd", "daily_tokens", b"daily_tokens", "key", b"key", "revoked_at", b"revoked_at", "rotating_until", b"rotating_until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_revoked_at", b"_revoked_at", "_rotating_until", b"_rotating_until", "allowed_hours", b"allowed_hours", "created_at", b"created_at", "description", b"description", "key", b"key", "revoked_at", b"revoked_at", "rotating_until", b"rotating_until", "source_allow_list", b"source_allow_list", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_tokens", b"_daily_tokens", "_revoked_at", b"_revoked_at", "_rotating_until", b"_rotating_until", "allowed_hours", b"allowed_hours", "cost_today_microusd", b"cost_today_microusd", "created_at", b"created_at", "daily_cost_microusd", b"daily_cost_microusd", "daily_tokens", b"daily_tokens", "description", b"description", "key", b"key", "revoked_at", b"revoked_at", "rotating_until", b"rotating_until", "source_allow_list", b"source_allow_list", "state", b"state", "tokens_today", b"tokens_today"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__allowed_hours: _TypeAlias = _typing.Literal["allowed_hours"]  # noqa: Y015
     _WhichOneofArgType__allowed_hours: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours"]  # noqa: Y015
+    _WhichOneofReturnType__daily_cost_microusd: _TypeAlias = _typing.Literal["daily_cost_microusd"]  # noqa: Y015
+    _WhichOneofArgType__daily_cost_microusd: _TypeAlias = _typing.Literal["_daily_cost_microusd", b"_daily_cost_microusd"]  # noqa: Y015
+    _WhichOneofReturnType__daily_tokens: _TypeAlias = _typing.Literal["daily_tokens"]  # noqa: Y015
+    _WhichOneofArgType__daily_tokens: _TypeAlias = _typing.Literal["_daily_tokens", b"_daily_tokens"]  # noqa: Y015
     _WhichOneofReturnType__revoked_at: _TypeAlias = _typing.Literal["revoked_at"]  # noqa: Y015
     _WhichOneofArgType__revoked_at: _TypeAlias = _typing.Literal["_revoked_at", b"_revoked_at"]  # noqa: Y015
     _WhichOneofReturnType__rotating_until: _TypeAlias = _typing.Literal["rotating_until"]  # noqa: Y015
     _WhichOneofArgType__rotating_until: _TypeAlias = _typing.Literal["_rotating_until", b"_rotating_until"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__allowed_hours) -> _WhichOneofReturnType__allowed_hours | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__daily_cost_microusd) -> _WhichOneofReturnType__daily_cost_microusd | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__daily_tokens) -> _WhichOneofReturnType__daily_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__revoked_at) -> _WhichOneofReturnType__revoked_at | None: ...
     @_typing.overload
@@ -257,6 +281,8 @@ class CreateKeyRequest(_message.Message):
     DAILY_RUN_QUOTA_FIELD_NUMBER: _builtins.int
     MAX_CONCURRENT_RUNS_FIELD_NUMBER: _builtins.int
     DEPLOYMENT_ID_FIELD_NUMBER: _builtins.int
+    DAILY_TOKENS_FIELD_NUMBER: _builtins.int
+    DAILY_COST_MICROUSD_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name."""
     description: _builtins.str
@@ -269,6 +295,10 @@ class CreateKeyRequest(_message.Message):
     """Runs in flight."""
     deployment_id: _builtins.str
     """The deployment; absent means this one."""
+    daily_tokens: _builtins.int
+    """Input and output tokens that calls to models by its runs may use in a UTC day; absent means no limit."""
+    daily_cost_microusd: _builtins.int
+    """Millionths of a US dollar that these calls may cost in a UTC day, by known prices; absent means no limit."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_options_pb2.Scope.ValueType]:
         """At least one scope; `runs:create` brings `workflows:read` with it."""
@@ -303,15 +333,21 @@ class CreateKeyRequest(_message.Message):
         daily_run_quota: _builtins.int | None = ...,
         max_concurrent_runs: _builtins.int | None = ...,
         deployment_id: _builtins.str | None = ...,
+        daily_tokens: _builtins.int | None = ...,
+        daily_cost_microusd: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_run_quota", b"_daily_run_quota", "_deployment_id", b"_deployment_id", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_rate_limit_rpm", b"_rate_limit_rpm", "allowed_hours", b"allowed_hours", "daily_run_quota", b"daily_run_quota", "deployment_id", b"deployment_id", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "rate_limit_rpm", b"rate_limit_rpm", "workflow_access", b"workflow_access"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_run_quota", b"_daily_run_quota", "_daily_tokens", b"_daily_tokens", "_deployment_id", b"_deployment_id", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_rate_limit_rpm", b"_rate_limit_rpm", "allowed_hours", b"allowed_hours", "daily_cost_microusd", b"daily_cost_microusd", "daily_run_quota", b"daily_run_quota", "daily_tokens", b"daily_tokens", "deployment_id", b"deployment_id", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "rate_limit_rpm", b"rate_limit_rpm", "workflow_access", b"workflow_access"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_run_quota", b"_daily_run_quota", "_deployment_id", b"_deployment_id", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_rate_limit_rpm", b"_rate_limit_rpm", "allowed_hours", b"allowed_hours", "daily_run_quota", b"daily_run_quota", "deployment_id", b"deployment_id", "description", b"description", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_run_quota", b"_daily_run_quota", "_daily_tokens", b"_daily_tokens", "_deployment_id", b"_deployment_id", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_rate_limit_rpm", b"_rate_limit_rpm", "allowed_hours", b"allowed_hours", "daily_cost_microusd", b"daily_cost_microusd", "daily_run_quota", b"daily_run_quota", "daily_tokens", b"daily_tokens", "deployment_id", b"deployment_id", "description", b"description", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__allowed_hours: _TypeAlias = _typing.Literal["allowed_hours"]  # noqa: Y015
     _WhichOneofArgType__allowed_hours: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours"]  # noqa: Y015
+    _WhichOneofReturnType__daily_cost_microusd: _TypeAlias = _typing.Literal["daily_cost_microusd"]  # noqa: Y015
+    _WhichOneofArgType__daily_cost_microusd: _TypeAlias = _typing.Literal["_daily_cost_microusd", b"_daily_cost_microusd"]  # noqa: Y015
     _WhichOneofReturnType__daily_run_quota: _TypeAlias = _typing.Literal["daily_run_quota"]  # noqa: Y015
     _WhichOneofArgType__daily_run_quota: _TypeAlias = _typing.Literal["_daily_run_quota", b"_daily_run_quota"]  # noqa: Y015
+    _WhichOneofReturnType__daily_tokens: _TypeAlias = _typing.Literal["daily_tokens"]  # noqa: Y015
+    _WhichOneofArgType__daily_tokens: _TypeAlias = _typing.Literal["_daily_tokens", b"_daily_tokens"]  # noqa: Y015
     _WhichOneofReturnType__deployment_id: _TypeAlias = _typing.Literal["deployment_id"]  # noqa: Y015
     _WhichOneofArgType__deployment_id: _TypeAlias = _typing.Literal["_deployment_id", b"_deployment_id"]  # noqa: Y015
     _WhichOneofReturnType__lifetime: _TypeAlias = _typing.Literal["lifetime"]  # noqa: Y015
@@ -323,7 +359,11 @@ class CreateKeyRequest(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__allowed_hours) -> _WhichOneofReturnType__allowed_hours | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__daily_cost_microusd) -> _WhichOneofReturnType__daily_cost_microusd | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__daily_run_quota) -> _WhichOneofReturnType__daily_run_quota | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__daily_tokens) -> _WhichOneofReturnType__daily_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__deployment_id) -> _WhichOneofReturnType__deployment_id | None: ...
     @_typing.overload
@@ -608,6 +648,10 @@ class UpdateKeyRequest(_message.Message):
     RATE_LIMIT_RPM_FIELD_NUMBER: _builtins.int
     DAILY_RUN_QUOTA_FIELD_NUMBER: _builtins.int
     MAX_CONCURRENT_RUNS_FIELD_NUMBER: _builtins.int
+    DAILY_TOKENS_FIELD_NUMBER: _builtins.int
+    DAILY_COST_MICROUSD_FIELD_NUMBER: _builtins.int
+    CLEAR_DAILY_TOKENS_FIELD_NUMBER: _builtins.int
+    CLEAR_DAILY_COST_MICROUSD_FIELD_NUMBER: _builtins.int
     key_id: _builtins.str
     """The key id."""
     name: _builtins.str
@@ -622,6 +666,14 @@ class UpdateKeyRequest(_message.Message):
     """New runs a UTC day."""
     max_concurrent_runs: _builtins.int
     """New runs in flight."""
+    daily_tokens: _builtins.int
+    """New limit. Input and output tokens that calls to models by its runs may use in a UTC day; absent leaves it as it is."""
+    daily_cost_microusd: _builtins.int
+    """New limit. Millionths of a US dollar that these calls may cost in a UTC day, by known prices; absent leaves it as it is."""
+    clear_daily_tokens: _builtins.bool
+    """Ends the daily limit of tokens."""
+    clear_daily_cost_microusd: _builtins.bool
+    """Ends the daily limit of cost."""
     @_builtins.property
     def scopes(self) -> Global___ScopeList:
         """New scopes."""
@@ -657,15 +709,23 @@ class UpdateKeyRequest(_message.Message):
         rate_limit_rpm: _builtins.int | None = ...,
         daily_run_quota: _builtins.int | None = ...,
         max_concurrent_runs: _builtins.int | None = ...,
+        daily_tokens: _builtins.int | None = ...,
+        daily_cost_microusd: _builtins.int | None = ...,
+        clear_daily_tokens: _builtins.bool = ...,
+        clear_daily_cost_microusd: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_run_quota", b"_daily_run_quota", "_description", b"_description", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_name", b"_name", "_rate_limit_rpm", b"_rate_limit_rpm", "_scopes", b"_scopes", "_source_allow_list", b"_source_allow_list", "_workflow_access", b"_workflow_access", "allowed_hours", b"allowed_hours", "daily_run_quota", b"daily_run_quota", "description", b"description", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_run_quota", b"_daily_run_quota", "_daily_tokens", b"_daily_tokens", "_description", b"_description", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_name", b"_name", "_rate_limit_rpm", b"_rate_limit_rpm", "_scopes", b"_scopes", "_source_allow_list", b"_source_allow_list", "_workflow_access", b"_workflow_access", "allowed_hours", b"allowed_hours", "daily_cost_microusd", b"daily_cost_microusd", "daily_run_quota", b"daily_run_quota", "daily_tokens", b"daily_tokens", "description", b"description", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_run_quota", b"_daily_run_quota", "_description", b"_description", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_name", b"_name", "_rate_limit_rpm", b"_rate_limit_rpm", "_scopes", b"_scopes", "_source_allow_list", b"_source_allow_list", "_workflow_access", b"_workflow_access", "allowed_hours", b"allowed_hours", "clear_allowed_hours", b"clear_allowed_hours", "daily_run_quota", b"daily_run_quota", "description", b"description", "key_id", b"key_id", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_run_quota", b"_daily_run_quota", "_daily_tokens", b"_daily_tokens", "_description", b"_description", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_name", b"_name", "_rate_limit_rpm", b"_rate_limit_rpm", "_scopes", b"_scopes", "_source_allow_list", b"_source_allow_list", "_workflow_access", b"_workflow_access", "allowed_hours", b"allowed_hours", "clear_allowed_hours", b"clear_allowed_hours", "clear_daily_cost_microusd", b"clear_daily_cost_microusd", "clear_daily_tokens", b"clear_daily_tokens", "daily_cost_microusd", b"daily_cost_microusd", "daily_run_quota", b"daily_run_quota", "daily_tokens", b"daily_tokens", "description", b"description", "key_id", b"key_id", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__allowed_hours: _TypeAlias = _typing.Literal["allowed_hours"]  # noqa: Y015
     _WhichOneofArgType__allowed_hours: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours"]  # noqa: Y015
+    _WhichOneofReturnType__daily_cost_microusd: _TypeAlias = _typing.Literal["daily_cost_microusd"]  # noqa: Y015
+    _WhichOneofArgType__daily_cost_microusd: _TypeAlias = _typing.Literal["_daily_cost_microusd", b"_daily_cost_microusd"]  # noqa: Y015
     _WhichOneofReturnType__daily_run_quota: _TypeAlias = _typing.Literal["daily_run_quota"]  # noqa: Y015
     _WhichOneofArgType__daily_run_quota: _TypeAlias = _typing.Literal["_daily_run_quota", b"_daily_run_quota"]  # noqa: Y015
+    _WhichOneofReturnType__daily_tokens: _TypeAlias = _typing.Literal["daily_tokens"]  # noqa: Y015
+    _WhichOneofArgType__daily_tokens: _TypeAlias = _typing.Literal["_daily_tokens", b"_daily_tokens"]  # noqa: Y015
     _WhichOneofReturnType__description: _TypeAlias = _typing.Literal["description"]  # noqa: Y015
     _WhichOneofArgType__description: _TypeAlias = _typing.Literal["_description", b"_description"]  # noqa: Y015
     _WhichOneofReturnType__lifetime: _TypeAlias = _typing.Literal["lifetime"]  # noqa: Y015
@@ -685,7 +745,11 @@ class UpdateKeyRequest(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__allowed_hours) -> _WhichOneofReturnType__allowed_hours | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__daily_cost_microusd) -> _WhichOneofReturnType__daily_cost_microusd | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__daily_run_quota) -> _WhichOneofReturnType__daily_run_quota | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__daily_tokens) -> _WhichOneofReturnType__daily_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__description) -> _WhichOneofReturnType__description | None: ...
     @_typing.overload

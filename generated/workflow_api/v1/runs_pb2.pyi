@@ -582,6 +582,36 @@ class InputsManifestEntry(_message.Message):
 Global___InputsManifestEntry: _TypeAlias = InputsManifestEntry  # noqa: Y015
 
 @_typing.final
+class RunUsage(_message.Message):
+    """Use of models by a run's own steps: by every attempt, as far as it is known. (contract 14.18)"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_CALLS_FIELD_NUMBER: _builtins.int
+    INPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    model_calls: _builtins.int
+    """Calls that a model answered."""
+    input_tokens: _builtins.int
+    """Tokens of their input."""
+    output_tokens: _builtins.int
+    """Tokens of their output."""
+    def __init__(
+        self,
+        *,
+        model_calls: _builtins.int = ...,
+        input_tokens: _builtins.int = ...,
+        output_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_tokens", b"input_tokens", "model_calls", b"model_calls", "output_tokens", b"output_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunUsage: _TypeAlias = RunUsage  # noqa: Y015
+
+@_typing.final
 class Run(_message.Message):
     """A run in full. (contract 14.4)"""
 
@@ -610,6 +640,7 @@ class Run(_message.Message):
     RESUMED_BY_FIELD_NUMBER: _builtins.int
     PARENT_RUN_ID_FIELD_NUMBER: _builtins.int
     PARENT_STEP_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     parameters: _builtins.str
     """Effective parameter values by name, defaults included."""
     input_text: _builtins.str
@@ -680,6 +711,10 @@ class Run(_message.Message):
     def pii_policy(self) -> _pii_policy_pb2.PiiPolicy:
         """The effective PII policy, the override included."""
 
+    @_builtins.property
+    def usage(self) -> Global___RunUsage:
+        """Use of models by its own steps, without those of its children; zeros where none called a model."""
+
     def __init__(
         self,
         *,
@@ -706,10 +741,11 @@ class Run(_message.Message):
         resumed_by: _builtins.str | None = ...,
         parent_run_id: _builtins.str | None = ...,
         parent_step: _builtins.str | None = ...,
+        usage: Global___RunUsage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_parent_run_id", b"_parent_run_id", "_parent_step", b"_parent_step", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_resumed_by", b"_resumed_by", "_resumed_from", b"_resumed_from", "_started_by", b"_started_by", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "parameters", b"parameters", "parent_run_id", b"parent_run_id", "parent_step", b"parent_step", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "resumed_by", b"resumed_by", "resumed_from", b"resumed_from", "started_by", b"started_by", "summary", b"summary", "summary_markdown", b"summary_markdown"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_parent_run_id", b"_parent_run_id", "_parent_step", b"_parent_step", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_resumed_by", b"_resumed_by", "_resumed_from", b"_resumed_from", "_started_by", b"_started_by", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "parameters", b"parameters", "parent_run_id", b"parent_run_id", "parent_step", b"parent_step", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "resumed_by", b"resumed_by", "resumed_from", b"resumed_from", "started_by", b"started_by", "summary", b"summary", "summary_markdown", b"summary_markdown", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_parent_run_id", b"_parent_run_id", "_parent_step", b"_parent_step", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_resumed_by", b"_resumed_by", "_resumed_from", b"_resumed_from", "_started_by", b"_started_by", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "etag", b"etag", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "not_modified", b"not_modified", "parameters", b"parameters", "parent_run_id", b"parent_run_id", "parent_step", b"parent_step", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "resumed_by", b"resumed_by", "resumed_from", b"resumed_from", "started_by", b"started_by", "summary", b"summary", "summary_markdown", b"summary_markdown", "triggered_by", b"triggered_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_parent_run_id", b"_parent_run_id", "_parent_step", b"_parent_step", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_resumed_by", b"_resumed_by", "_resumed_from", b"_resumed_from", "_started_by", b"_started_by", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "etag", b"etag", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "not_modified", b"not_modified", "parameters", b"parameters", "parent_run_id", b"parent_run_id", "parent_step", b"parent_step", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "resumed_by", b"resumed_by", "resumed_from", b"resumed_from", "started_by", b"started_by", "summary", b"summary", "summary_markdown", b"summary_markdown", "triggered_by", b"triggered_by", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data_purged_at: _TypeAlias = _typing.Literal["data_purged_at"]  # noqa: Y015
     _WhichOneofArgType__data_purged_at: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at"]  # noqa: Y015

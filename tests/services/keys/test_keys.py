@@ -128,6 +128,9 @@ def test_defaults_of_a_key_are_the_contracts(keys: Caller, clock: TestClock) -> 
         ({"daily_run_quota": 0}, "daily_run_quota"),
         ({"daily_run_quota": 100_001}, "daily_run_quota"),
         ({"max_concurrent_runs": 101}, "max_concurrent_runs"),
+        ({"daily_tokens": 0}, "daily_tokens"),
+        ({"daily_tokens": 10**12 + 1}, "daily_tokens"),
+        ({"daily_cost_microusd": -1}, "daily_cost_microusd"),
         ({"source_allow_list": ["10.0.0.1/8"]}, "source_allow_list"),
         ({"source_allow_list": ["somewhere"]}, "source_allow_list"),
         ({"source_allow_list": [f"10.0.{n}.0/24" for n in range(33)]}, "source_allow_list"),
@@ -310,6 +313,8 @@ def test_every_field_but_the_deployment_can_be_edited(keys: Caller) -> None:
         rate_limit_rpm=1,
         daily_run_quota=2,
         max_concurrent_runs=3,
+        daily_tokens=4,
+        daily_cost_microusd=5,
     )
     edited = keys("UpdateKey", request)
     assert (edited.key.name, edited.description) == ("new", "text")
@@ -319,7 +324,19 @@ def test_every_field_but_the_deployment_can_be_edited(keys: Caller) -> None:
     assert edited.key.expires_at.ToMilliseconds() == edited.created_at.ToMilliseconds() + 365 * DAY_MS
     limits = (edited.key.rate_limit_rpm, edited.key.daily_run_quota, edited.key.max_concurrent_runs)
     assert limits == (1, 2, 3)
+    assert (edited.daily_tokens, edited.daily_cost_microusd) == (4, 5)
     assert mirrored(keys, made.record.key.key_id).secret_sha256 == sha256(made.key_value.partition(".")[2])
+
+
+def test_a_daily_limit_of_models_is_ended_by_an_edit(keys: Caller) -> None:
+    made = create(keys, daily_tokens=10, daily_cost_microusd=20).record
+    assert (made.daily_tokens, made.daily_cost_microusd, made.tokens_today, made.cost_today_microusd) == (10, 20, 0, 0)
+    key_id = made.key.key_id
+    edited = keys("UpdateKey", keys_pb2.UpdateKeyRequest(key_id=key_id, clear_daily_tokens=True))
+    assert (edited.HasField("daily_tokens"), edited.daily_cost_microusd) == (False, 20)
+    with pytest.raises(RefusedError) as refused:
+        keys("UpdateKey", keys_pb2.UpdateKeyRequest(key_id=key_id, clear_daily_tokens=True, daily_tokens=1))
+    assert "clear_daily_tokens" in refused.value.problems
 
 
 def test_me_answers_the_calling_key_with_its_live_counters(keys: Caller) -> None:

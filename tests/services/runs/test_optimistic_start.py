@@ -13,6 +13,7 @@ import pytest
 from backend.common.paging import Cursors
 from backend.services.dependencies import Services
 from backend.services.deployment import sql as deployment_sql
+from backend.services.model_usage.sql import AttemptUsage, record
 from backend.services.runs.start.rules import claim_of
 from backend.storage.factory import open_postgresql
 from tests.services.calls import RefusedError
@@ -117,6 +118,23 @@ def use_up_the_quota(world: World, key: str) -> None:
     edit(world, key, daily_run_quota=1)
 
 
+def use_up_the_tokens(world: World, key: str) -> None:
+    edit(world, key, daily_tokens=1_000)
+    use_models(world, key)
+
+
+def use_models(world: World, key: str) -> None:
+    """Records 1,000 tokens for 500 millionths of a dollar by the key's only run."""
+    usage = AttemptUsage("first", -1, 1, "openai:gpt-5", 1, 900, 100, 0, 500)
+    (run_id,) = [row.run_id for row in world.dump("runs") if row.key_id == key]
+    world.services.database.write(lambda tx: record(tx, run_id, world.clock(), [usage]))
+
+
+def use_up_the_cost(world: World, key: str) -> None:
+    edit(world, key, daily_cost_microusd=500)
+    use_models(world, key)
+
+
 def lose_the_workflow(world: World, key: str) -> None:
     edit(world, key, workflow_access=explicit(world.workflows["Gated"]))
 
@@ -131,6 +149,8 @@ def lose_the_workflow(world: World, key: str) -> None:
         (lose_the_workflow, "workflow_not_found"),
         (take_the_last_slot, "too_many_active_runs"),
         (use_up_the_quota, "quota_exceeded"),
+        (use_up_the_tokens, "quota_exceeded"),
+        (use_up_the_cost, "quota_exceeded"),
     ],
 )
 def test_a_change_since_the_keys_last_start_applies(

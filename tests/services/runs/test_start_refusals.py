@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from backend.common.metrics import DATABASE_QUEUE
+from backend.services.model_usage.sql import AttemptUsage, record
 from backend.storage.database import Tx
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
@@ -154,6 +155,37 @@ def test_the_quota_is_that_of_the_utc_day(world: World) -> None:
     world.clock.advance(seconds=refused.retry_after - 1)
     assert refusal(world, key=key).retry_after == 1
     world.clock.advance(seconds=1)
+    world.start(key=key)
+
+
+@pytest.mark.parametrize(
+    ("limit", "quota"),
+    [
+        ({"daily_tokens": 1_500}, "1,500 tokens is used up (2,000)"),
+        ({"daily_cost_microusd": 2_500_000}, "2.50 US dollars of models is used up (3.00)"),
+    ],
+)
+def test_a_day_whose_use_of_models_passed_the_limit_refuses_starts(
+    world: World, limit: dict[str, int], quota: str
+) -> None:
+    key, free = world.new_key(**limit), world.new_key()
+
+    def use(key: str, name: str) -> None:
+        run_id = world.start(key=key).run.summary.run_id
+        usage = AttemptUsage(name, -1, 1, "openai:gpt-5", 1, 900, 100, 0, 1_500_000)
+        world.services.database.write(lambda tx: record(tx, run_id, world.clock(), [usage]))
+
+    for name in ("first", "second"):
+        use(key, name)
+        use(free, name)
+    refused = refusal(world, key=key)
+    assert (refused.reason, refused.message) == (
+        "quota_exceeded",
+        f"The daily quota of {quota}; it resets at 00:00 UTC.",
+    )
+    assert refused.retry_after is not None
+    world.start(key=free)
+    world.clock.advance(seconds=refused.retry_after)
     world.start(key=key)
 
 

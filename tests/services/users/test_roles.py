@@ -146,6 +146,7 @@ MATRIX = {
     "Uploads": dict.fromkeys(
         ("BeginUpload", "GetUpload", "AppendToUpload", "FinishUploadedFile", "RemoveUploadedFile"), "ao"
     ),
+    "ModelUsage": {"GetRunModelUsage": "aopvc", "ListModelUsageDays": "a"},
     "Usage": {"ListUsageRecords": "a", "ListUsageHours": "a", "CountCallsByKey": "a"},
     "Users": {
         "CreateUser": "a",

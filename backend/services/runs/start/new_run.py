@@ -28,6 +28,9 @@ _NEW_RUN: Final[Row] = {
     "status": _QUEUED,
     "warnings": "[]",
     "depth": 0,
+    "model_calls": 0,
+    "input_tokens": 0,
+    "output_tokens": 0,
 }
 
 

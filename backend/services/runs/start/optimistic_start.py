@@ -67,7 +67,7 @@ class OptimisticStart:
         return new if started or found.run_id == new.run.run_id else None
 
     def _expected_facts(self, key_id: str) -> FactsRow | None:
-        """Returns cached facts, but with one free slot and one unit of quota left; None if the key may lack either.
+        """Returns cached facts, but with one free slot and one unit of each quota left; None if the key may lack any.
 
         The database compares both counters with `<=`, because more slots or quota do not refuse a start.
         """
@@ -78,4 +78,15 @@ class OptimisticStart:
         assert known.daily_run_quota is not None
         active_runs, runs_started = known.max_concurrent_runs - 1, known.daily_run_quota - 1
         full = known.active_runs > active_runs or (known.runs_started or 0) > runs_started
-        return None if full else known._replace(active_runs=active_runs, runs_started=runs_started)
+        tokens, cost = _most_used(known.daily_tokens), _most_used(known.daily_cost_microusd)
+        full = full or known.tokens_used > tokens or known.cost_used_microusd > cost
+        if full:
+            return None
+        return known._replace(
+            active_runs=active_runs, runs_started=runs_started, tokens_used=tokens, cost_used_microusd=cost
+        )
+
+
+def _most_used(limit: int | None) -> int:
+    """Returns the most use with which a start is admitted; without a limit none is counted."""
+    return 0 if limit is None else limit - 1

@@ -14,7 +14,7 @@ from backend.storage.tables.keys import daily_usage
 from backend.storage.tables.runs import idempotency_records, run_labels, run_traces, runs
 from backend.storage.tables.segments import segments, steps
 
-_COUNTERS: Final = ("active_runs", "runs_started")
+_COUNTERS: Final = ("active_runs", "runs_started", "tokens_used", "cost_used_microusd")
 _RECORD: Final = sql.RecordRow._fields
 _START: Final = GuardedInsert(
     row=sql.FactsRow,

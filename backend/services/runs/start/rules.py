@@ -9,6 +9,7 @@ from backend.common import json_text
 from backend.common.clock import DAY_MS, is_recent, seconds_to_next_utc_day
 from backend.common.errors import ApiError, invalid
 from backend.common.json_text import JsonObject
+from backend.common.money import dollars
 from backend.services.runs import messages
 from backend.services.runs.start.sql import FactsRow, RecordRow
 from backend.services.runs.start.uploaded import UploadedInputs, with_uploads
@@ -262,6 +263,26 @@ def _quota_left(context: StartContext) -> ApiError | None:
     )
 
 
+def _tokens_left(context: StartContext) -> ApiError | None:
+    limit, used = context.facts.daily_tokens, context.facts.tokens_used
+    return None if limit is None or used < limit else _used_up(context, f"{limit:,} tokens", f"{used:,}")
+
+
+def _cost_left(context: StartContext) -> ApiError | None:
+    limit, used = context.facts.daily_cost_microusd, context.facts.cost_used_microusd
+    if limit is None or used < limit:
+        return None
+    return _used_up(context, f"{dollars(limit)} US dollars of models", dollars(used))
+
+
+def _used_up(context: StartContext, quota: str, used: str) -> ApiError:
+    return ApiError(
+        errors_pb2.ERROR_REASON_QUOTA_EXCEEDED,
+        f"The daily quota of {quota} is used up ({used}); it resets at 00:00 UTC.",
+        retry_after=seconds_to_next_utc_day(context.start.at),
+    )
+
+
 CHECKS: Final[tuple[Callable[[StartContext], ApiError | None], ...]] = (
     _workflow_accessible,
     _startable,
@@ -270,4 +291,6 @@ CHECKS: Final[tuple[Callable[[StartContext], ApiError | None], ...]] = (
     _policy_tightens,
     _slot_free,
     _quota_left,
+    _tokens_left,
+    _cost_left,
 )

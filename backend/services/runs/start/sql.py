@@ -6,7 +6,20 @@ from itertools import chain, cycle
 from typing import Final, NamedTuple
 
 import orjson
-from sqlalchemy import BindParameter, Integer, and_, bindparam, func, insert, literal_column, or_, select, update
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Integer,
+    and_,
+    bindparam,
+    case,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
 from backend.services.runs.lifecycle_sql import ADD_APPROVAL, ADD_EVENT
 from backend.storage.database import Tx
@@ -14,6 +27,7 @@ from backend.storage.sql_expressions import Purge
 from backend.storage.statements import Command, Query, RowInsert, ScalarQuery, select_row
 from backend.storage.tables.deployment import deployments
 from backend.storage.tables.keys import api_keys, daily_usage
+from backend.storage.tables.model_usage import model_use_of_day
 from backend.storage.tables.runs import RunRow, idempotency_records, run_labels, run_traces, runs, runs_in_slots
 from backend.storage.tables.segments import EventRow, SegmentRow, StepRow, segments, steps
 from backend.storage.tables.webhooks import webhooks
@@ -51,8 +65,12 @@ class FactsRow(NamedTuple):
     access_workflow_ids: str | None
     max_concurrent_runs: int | None
     daily_run_quota: int | None
+    daily_tokens: int | None
+    daily_cost_microusd: int | None
     runs_started: int | None
     active_runs: int
+    tokens_used: int
+    cost_used_microusd: int
     licence_state: str
     licence_reason: str | None
     licence_enforcement_status: str | None
@@ -81,7 +99,10 @@ _IDEMPOTENCY_KEY: BindParameter[str] = bindparam("of_idempotency_key")
 _OF_RECORD: Final = and_(
     idempotency_records.c.key_id == _KEY, idempotency_records.c.idempotency_key == _IDEMPOTENCY_KEY
 )
-# Joined to the deployment's row, which always exists, so that there is always one row.
+_NONE_USED: Final[ColumnElement[int]] = literal_column("0")
+_TOKENS, _COST = model_use_of_day(_KEY, bindparam("of_day"))
+# Joined to the deployment's row, which always exists, so that there is always one row. Only keys with a limit pay for
+# the sums.
 FACTS: Final = (
     select_row(
         FactsRow,
@@ -90,6 +111,8 @@ FACTS: Final = (
         idempotency_records,
         deployments,
         active_runs=runs_in_slots(_KEY),
+        tokens_used=case((api_keys.c.daily_tokens.is_not(None), _TOKENS), else_=_NONE_USED),
+        cost_used_microusd=case((api_keys.c.daily_cost_microusd.is_not(None), _COST), else_=_NONE_USED),
         resource_revision=func.coalesce(select(resource_revision.c.revision).scalar_subquery(), literal_column("0")),
     )
     .select_from(deployments)

@@ -83,7 +83,7 @@ class LoadedManifests(NamedTuple):
     """The valid documents of files, and all problems, each as `file:line: field` and reason.
 
     `missing` are references to documents that the files lack, but that may exist in a deployment. `not_ready` are gaps
-    with which a workflow may be applied, but not run. `used` are the names of the variables that the documents use.
+    with which a workflow may be applied, but not run. `used` are the names of the variables in the documents.
     """
 
     manifests: list[Manifest]
@@ -168,7 +168,7 @@ def refused(problems: list[tuple[str, str]]) -> ApiError:
 class _Document:
     """The readable parts of a document; `manifest` is None if it has problems.
 
-    `gaps` are missing parts with which a workflow may be applied, but not run. `used` are the names of the variables that the documents use.
+    `gaps` are missing parts with which a workflow may be applied, but not run. `used` are the names of used variables.
     """
 
     file: str
@@ -252,7 +252,7 @@ def _leave_out_later_fields(kind: str, value: JsonObject) -> None:
         del value["variables"]
     if kind != "Workflow":
         return
-    for name in ("on_failure", "always", "schedules"):
+    for name in ("on_failure", "always", "schedules", "budget"):
         if not value[name]:
             del value[name]
     for step in all_steps(value):

@@ -79,7 +79,7 @@ class Violation(NamedTuple):
 
 def workflow_problems(definition: JsonObject, node: DocumentNode) -> list[Problem]:
     """Returns all contradictions between the fields of a workflow."""
-    rules = (_steps, _graph, _result, _publish, _parameters, _schedules)
+    rules = (_steps, _graph, _result, _publish, _parameters, _schedules, _budget)
     violations = [*_repetitions(node), *(one for rule in rules for one in rule(definition))]
     return [Problem(node.line_of(*one.path), field_of(*one.path), one.reason) for one in violations]
 
@@ -222,6 +222,12 @@ def _parameters(definition: JsonObject) -> Iterator[Violation]:
 
 def _schedules(definition: JsonObject) -> Iterator[Violation]:
     yield from (Violation(path, reason) for path, reason in schedule_problems(definition))
+
+
+def _budget(definition: JsonObject) -> Iterator[Violation]:
+    budget = definition.get("budget")
+    if isinstance(budget, dict) and budget.get("tokens", "") is None and budget.get("cost", "") is None:
+        yield Violation(("budget",), "must have tokens, cost or both")
 
 
 def _declaration(parameter: JsonObject) -> Iterator[Violation]:

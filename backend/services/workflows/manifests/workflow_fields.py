@@ -145,6 +145,19 @@ SETTINGS: Final = Record(
     }
 )
 
+BUDGET: Final = Record(
+    {
+        "tokens": Field(
+            Whole(1, 10**12), about="Most input and output tokens of a run's own steps together.", example=200_000
+        ),
+        "cost": Field(
+            Number(0.000001, 1_000_000),
+            about="Most US dollars that they may cost, by known prices.",
+            example=1.5,
+        ),
+    }
+)
+
 FAILURE_TYPE: Final = Text(
     200,
     pattern=re.compile(r"[A-Za-z_][A-Za-z0-9_.]*"),
@@ -324,6 +337,11 @@ WORKFLOW: Final = Record(
         ),
         "settings": Field(
             SETTINGS, default=SETTINGS.defaults(), about="How its runs execute.", example={"parallel_steps": 5}
+        ),
+        "budget": Field(
+            BUDGET,
+            about="Most use of models by a run. Once it is passed, the step that calls a model again fails.",
+            example={"tokens": 200_000},
         ),
         "steps": Field(
             ListOf(STEP, most=20),

@@ -401,6 +401,18 @@ class PiiRedaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunUsage:
+    """Use of models by a run's own steps: by every attempt, as far as it is known."""
+
+    model_calls: int
+    """Calls that a model answered."""
+    input_tokens: int
+    """Tokens of their input."""
+    output_tokens: int
+    """Tokens of their output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run(RunSummary):
     """A run in full."""
 
@@ -445,6 +457,8 @@ class Run(RunSummary):
     """The newest run that took over from it; null where none did."""
     parent_run_id: str | None
     """The run of which a step started it, as a child; null for a run that no other run started."""
+    usage: RunUsage
+    """Use of models by its own steps, without those of its children; zeros where none called a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,7 @@ def test_every_field_of_a_record_is_present_and_null_when_unset() -> None:
         "resumed_from": None,
         "resumed_by": None,
         "parent_run_id": None,
+        "usage": None,
     }
 
 

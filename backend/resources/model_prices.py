@@ -1,0 +1,82 @@
+"""Prices of calls to models: from the settings, else from the offline data of genai-prices."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Final, NamedTuple
+
+from backend.settings import ModelPrice
+
+# Providers of pydantic-ai that speak to another provider's models by another protocol.
+_PROVIDERS: Final = {
+    "openai-chat": "openai",
+    "openai-responses": "openai",
+    "google-gla": "google",
+    "google-vertex": "google",
+}
+_MILLION: Final = 1_000_000
+
+
+class CallTokens(NamedTuple):
+    """Tokens of one call, or of several; those read from and written to the provider's cache are part of the input."""
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int = 0
+
+
+CallPrice = Callable[[CallTokens], Decimal | None]
+"""Returns the price of one call in millionths of a US dollar; None where it is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPrices:
+    """Prices by model, as agents name it; `overrides` are the deployment's own."""
+
+    overrides: Mapping[str, ModelPrice]
+
+    def of(self, model: str) -> CallPrice:
+        """Returns the price of calls of `provider:model`; the first one loads the price data, which takes a moment."""
+        override = self.overrides.get(model)
+        return _listed(model) if override is None else _own(override)
+
+
+def whole(cost: Decimal) -> int:
+    """Returns a cost in whole millionths of a US dollar."""
+    return int(cost.to_integral_value(ROUND_HALF_UP))
+
+
+def _own(price: ModelPrice) -> CallPrice:
+    def of_call(tokens: CallTokens) -> Decimal:
+        cached = price.input if price.cached is None else price.cached
+        return (
+            (tokens.input_tokens - tokens.cached_tokens) * price.input
+            + tokens.cached_tokens * cached
+            + tokens.output_tokens * price.output
+        )
+
+    return of_call
+
+
+def _listed(model: str) -> CallPrice:
+    try:
+        from genai_prices import Usage, calc_price
+    except ImportError:
+        return lambda _: None
+    provider, _, name = model.partition(":")
+
+    def of_call(tokens: CallTokens) -> Decimal | None:
+        usage = Usage(
+            input_tokens=tokens.input_tokens,
+            output_tokens=tokens.output_tokens,
+            cache_read_tokens=tokens.cached_tokens,
+            cache_write_tokens=tokens.cache_write_tokens,
+        )
+        try:
+            # Without an update that the program asks for, it reads the data of its own package alone.
+            return calc_price(usage, name, provider_id=_PROVIDERS.get(provider, provider)).total_price * _MILLION
+        except (LookupError, ValueError):
+            return None
+
+    return of_call
