@@ -163,8 +163,8 @@ def limits_of(environment: Definition, outputs: OutputLimits, timeout_seconds: i
 
 
 def memory_of(step: ResolvedStep) -> int:
-    """Returns the megabytes that a step holds while it runs; a model's work runs in no sandbox and needs none."""
-    if step.agent is None or step.agent["type"] != "python":
+    """Returns the megabytes that a step holds while it runs; a model's work needs none but for agents as tools."""
+    if step.agent is None or (step.agent["type"] != "python" and not step.tools):
         return 0
     return int(step.environment["memory_mb"])
 

@@ -18,7 +18,7 @@ from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.resources.environments.lock import PackagesError
 from backend.resources.redaction.confined_redactor import RedactionError
 from backend.runtime.agents import AgentDeps, StepFailed, StepRequest, run_step
-from backend.runtime.agents.base import EventData, event_budget
+from backend.runtime.agents.base import EventData, ToolAgent, ToolCall, ToolServices, event_budget
 from backend.runtime.agents.progress import dropped_warning
 from backend.runtime.execution import retries
 from backend.runtime.execution.item_bounds import StepItem
@@ -164,7 +164,7 @@ class StepWork:
                 f"its environment asks for {memory_mb} MB of memory, and steps may use {most} here (runtime.memory_mb)"
             )
             raise StepFailed("MemoryNotAvailable", reason, final=True)
-        if agent["type"] == "python":
+        if agent["type"] == "python" or self.step.tools:
             limits = replace(limits, packages=await self._packages())
         # A dot, which no handle has: step `a-1` is not item 1 of step `a`.
         name = self._place.replace("/", ".")
@@ -196,8 +196,10 @@ class StepWork:
             trace=tracing.carrier(),
             item=None if self.item is None else self.item.value,
             item_index=self.item_index,
+            tools=self.step.tools,
         )
-        deps = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value)
+        tools = ToolServices(self._prepare_tool, self._input_mismatch, self._hand_on, self._record_tool_call)
+        deps = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value, tools)
         result = await run_step(deps, request, self._on_progress)
         if self.redaction is not None:
             # A sweep may take long, and steps of other runs must not wait for its slot.
@@ -252,18 +254,53 @@ class StepWork:
             raise StepFailed("PackagesUnavailable", reason) from error
         return StepPackages(built.folder, tuple(python["preload"]))
 
+    async def _prepare_tool(self, name: str) -> ToolAgent:
+        """Returns the code and the secrets of an agent that is called as a tool."""
+        definition = self.step.tools[name]
+        called = replace(self.step, agent=definition, agent_name=name)
+        secrets = await step_secrets(self.context, self.run_id, called, self.attempt, self.item_index)
+        return ToolAgent(await self._source(definition), secrets)
+
+    async def _input_mismatch(self, schema: Any, given: Any) -> str | None:
+        return await self._mismatch(schema, given, "input")
+
+    async def _hand_on(self, value: Any) -> Any:
+        """Returns what an agent gives a model that called it, as the policy lets others see it."""
+        swept, redacted = await self._sweep(STEPS, value)
+        if redacted:
+            await self._record_counts(redacted)
+        return swept
+
+    async def _record_tool_call(self, call: ToolCall) -> None:
+        data: EventData = {**call._asdict(), "attempt": self.attempt, "item_index": self.item_index}
+        if self.item is not None and not self.item.bounds.admits(data):
+            return
+        await self._append("step.tool_call", self.context.clock(), data, [])
+
+    async def _record_counts(self, redacted: list[StageCounts]) -> None:
+        def work(tx: Tx) -> None:
+            for found in redacted:
+                redaction_manifest_sql.add_counts(tx, self.run_id, found)
+
+        await retries.DATABASE.run(
+            lambda: self.context.write_run(self.run_id, self.key_id, work), f"Counts of a sweep of run {self.run_id}"
+        )
+
     async def _answer_mismatch(self, schema: Any, answer: Any) -> str | None:
-        """Returns how a model's answer does not fit its schema; None where it fits."""
+        return await self._mismatch(schema, answer, "answer")
+
+    async def _mismatch(self, schema: Any, answer: Any, what: str) -> str | None:
+        """Returns how a model's answer, or its input of a tool, does not fit its schema; None where it fits."""
         text = json_text.write(answer)
         try:
             return await retries.RESOURCE.run(
                 lambda: self.context.in_halting_thread(
-                    lambda halt: self.context.schemas.mismatch(schema, text, "answer", owner=self.key_id, halt=halt)
+                    lambda halt: self.context.schemas.mismatch(schema, text, what, owner=self.key_id, halt=halt)
                 ),
-                f"Judging the answer in step {self.step.step} of run {self.run_id}",
+                f"Judging the {what} in step {self.step.step} of run {self.run_id}",
             )
         except OSError as error:
-            raise StepFailed("InternalError", "the model's answer could not be judged by its schema") from error
+            raise StepFailed("InternalError", f"the model's {what} could not be judged by its schema") from error
 
     async def _read_value(self, text: str) -> JsonText:
         """Returns a large return value, parsed in a process that can be killed; raises UnstorableJsonError."""

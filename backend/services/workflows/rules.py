@@ -11,6 +11,7 @@ from backend.common.json_text import JsonMapping, JsonObject
 from backend.common.secrets import how_to_set
 from backend.resources.environments.sql import PackageState
 from backend.services.keys import sql as keys_sql
+from backend.services.workflows.agent_tools import agent_tools
 from backend.services.workflows.pii_policy import why_not_applied, why_unusable
 from backend.storage.database import Tx
 
@@ -109,6 +110,7 @@ def readiness(
     return [
         *_BY_STATUS[status],
         *_step_reasons(definition, resources),
+        *_tool_reasons(definition, resources),
         *_secret_reasons(definition, resources, capabilities),
         *_connector_reasons(definition, resources),
         *_environment_reasons(definition, resources, capabilities),
@@ -186,11 +188,28 @@ def _step_reasons(definition: Definition, resources: Resources) -> Iterator[str]
 
 
 def _secret_reasons(definition: Definition, resources: Resources, capabilities: Capabilities) -> Iterator[str]:
-    for name in dict.fromkeys(step["agent"] for step in all_steps(definition)):
+    names = dict.fromkeys(step["agent"] for step in all_steps(definition))
+    tools = dict.fromkeys(tool for name in names for tool in _tools_of(name, resources))
+    for name in {**names, **tools}:
         agent = resources.get(("agent", name))
         for secret in () if agent is None else secrets_of(agent.definition):
             if secret not in capabilities.secrets:
                 yield f"Agent '{name}' needs the secret '{secret}', which is missing: {how_to_set(secret)}."
+
+
+def _tool_reasons(definition: Definition, resources: Resources) -> Iterator[str]:
+    for name in dict.fromkeys(step["agent"] for step in all_steps(definition)):
+        for tool in _tools_of(name, resources):
+            agent = resources.get(("agent", tool))
+            if agent is None:
+                yield f"Agent '{name}' has no tool '{tool}': there was no agent of that name {_AT_THAT_TIME}."
+            elif agent.definition["type"] != "python":
+                yield f"Agent '{name}' cannot have agent '{tool}' as a tool, which is not of type python."
+
+
+def _tools_of(name: str | None, resources: Resources) -> list[str]:
+    agent = None if name is None else resources.get(("agent", name))
+    return [] if agent is None else agent_tools(agent.definition)
 
 
 def _connector_reasons(definition: Definition, resources: Resources) -> Iterator[str]:

@@ -17,6 +17,7 @@ from backend.services.workflows.manifests.nodes import DocumentNode, Problem, wi
 from backend.services.workflows.manifests.packages import package_problems
 from backend.services.workflows.manifests.python_agent import Code, add_code, code_of
 from backend.services.workflows.manifests.rules import ResourceReference, references, workflow_gaps, workflow_problems
+from backend.services.workflows.manifests.tools import tool_problems, tool_references
 from backend.services.workflows.manifests.workflow_fields import schema_problems
 from backend.services.workflows.manifests.yaml_reader import read_file
 from backend.services.workflows.rules import all_steps
@@ -185,6 +186,8 @@ def _read(given: ManifestText, node: DocumentNode, checks: ContentChecks) -> _Do
         named += references(value, node)
     code = None
     if value["kind"] == "Agent":
+        problems += tool_problems(value, node)
+        named += tool_references(value, node)
         problems += add_code(value, node, given.attachments, checks)
         code = code_of(value, given.attachments)
     if value["kind"] == "Environment" and value.get("python"):
@@ -212,6 +215,8 @@ def _leave_out_later_fields(kind: str, value: JsonObject) -> None:
     """Removes defaults of fields that earlier releases did not have: what did not change makes no new version."""
     if kind == "Environment" and value["python"] is None:
         del value["python"]
+    if kind == "Agent" and value.get("max_tool_calls", 0) is None:
+        del value["max_tool_calls"]
     if kind != "Workflow":
         return
     for name in ("on_failure", "always", "schedules"):
