@@ -86,12 +86,12 @@ class AgentTools:
             StepFailed: the step fails, because no other call could succeed.
         """
         definition = self.definition(name)
-        given, problem = _read_input(arguments, self._request.data_limits.json_levels)
+        given, problem = usable_input(arguments, self._request.data_limits.json_levels)
         schema = definition.get("input_schema")
         if problem is None and schema is not None:
             problem = await self._services.check_input(schema, given)
         if problem is not None:
-            return _error(INVALID_INPUT, problem)
+            return told_error(INVALID_INPUT, problem)
         try:
             async with self._one_at_a_time:
                 value = await self._run(name, definition, given)
@@ -99,8 +99,8 @@ class AgentTools:
             if failed.final or (failed.type in _FAILS_THE_STEP and not failed.by_the_agent):
                 raise
             told = await self._services.hand_on([failed.type, failed.message])
-            return _error(*told)
-        return _result(await self._services.hand_on(value))
+            return told_error(*told)
+        return told_result(await self._services.hand_on(value))
 
     async def _run(self, name: str, definition: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
         request = self._request
@@ -167,7 +167,7 @@ class AgentTools:
         self._log_bytes_left -= len(part)
 
 
-def _read_input(arguments: Mapping[str, Any], levels: int) -> tuple[Mapping[str, Any], str | None]:
+def usable_input(arguments: Mapping[str, Any], levels: int) -> tuple[Mapping[str, Any], str | None]:
     """Returns arguments as an agent may get them, or their problem: a model sends what it likes."""
     too_deep = f"The arguments are nested more than {levels} levels deep."
     try:
@@ -184,7 +184,8 @@ def _read_input(arguments: Mapping[str, Any], levels: int) -> tuple[Mapping[str,
         return {}, f"The JSON of the arguments {plain(error)}."
 
 
-def _result(value: Any) -> ToolResult:
+def told_result(value: Any) -> ToolResult:
+    """Returns a result as the model is told it, with the place where a long one is cut."""
     text = json_text.text_of(value)
     payload = text.encode(errors="replace")
     if len(payload) <= MOST_RESULT_BYTES:
@@ -195,7 +196,8 @@ def _result(value: Any) -> ToolResult:
     }
 
 
-def _error(kind: str, message: str) -> ToolResult:
+def told_error(kind: str, message: str) -> ToolResult:
+    """Returns a failure as the model is told it."""
     return {"error": {"type": kind, "message": message}}
 
 

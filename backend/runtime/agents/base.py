@@ -1,6 +1,7 @@
 """Request, result and failure of a step, and the services that all runners of agents use."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from backend.isolation.sandbox import Limits, Sandbox
 from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.isolation.sandbox.inside.plain_json import deeper_than
 from backend.resources.models import Models
+from backend.services.webhooks.rules import Network
 from backend.settings import StepDataLimits
 
 EventData = dict[str, Any]
@@ -138,14 +140,19 @@ class ToolServices:
     """Services for the calls of a model's tools in one attempt.
 
     `prepare` takes the name of an agent. `check_input` returns how arguments do not fit a schema, None if they fit.
-    `hand_on` returns a JSON value as the policy lets others see it. `record` writes the event of a call. They raise
-    StepFailed where the step cannot go on.
+    `check_schema` returns the problem of a schema that a server sent. `hand_on` returns a JSON value as the policy lets
+    others see it. `secret` returns the value of a secret. `record` writes the event of a call. They raise StepFailed
+    where the step cannot go on. MCP servers may be on `mcp_hosts`, and at private addresses in `mcp_networks` alone.
     """
 
     prepare: Callable[[str], Awaitable[ToolAgent]]
     check_input: Callable[[object, object], Awaitable[str | None]]
+    check_schema: Callable[[object], Awaitable[str | None]]
     hand_on: Callable[[Any], Awaitable[Any]]
+    secret: Callable[[str], Awaitable[str]]
     record: Callable[[ToolCall], Awaitable[None]]
+    mcp_hosts: AbstractSet[str] = frozenset()
+    mcp_networks: Sequence[Network] = ()
 
 
 @dataclass(frozen=True)

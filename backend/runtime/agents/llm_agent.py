@@ -27,8 +27,9 @@ from backend.runtime.agents.base import (
 )
 from backend.runtime.agents.failures import plain, time_limit
 from backend.runtime.agents.progress import ClockPauses, limit_progress, pause_clock
+from backend.runtime.agents.server_tools import ServerTools
 from backend.runtime.agents.tools import tools_of
-from backend.services.workflows.agent_tools import agent_tools, most_calls, words
+from backend.services.workflows.agent_tools import agent_tools, most_calls, server_tools, words
 from backend.settings import StepDataLimits
 
 NOTHING = "There is no input."
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pydantic_ai import Agent
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.settings import ModelSettings
+    from pydantic_ai.toolsets import AbstractToolset
 
 TEXT_ANSWER: Final = "answer.md"
 STRUCTURED_ANSWER: Final = "answer.json"
@@ -116,6 +118,7 @@ class _Conversation:
         self._clock = asyncio.timeout(request.limits.timeout_seconds)
         self._pauses = ClockPauses(self._clock)
         self._agents = self._agents_as_tools()
+        self._servers = self._servers_of_tools()
         self._tool_logs: list[tuple[int, bytes]] = []
 
     async def run(self) -> Any:
@@ -129,9 +132,13 @@ class _Conversation:
                 emitting = asyncio.create_task(self._emit_log_periodically())
                 try:
                     async with clock, self._configured.model:
+                        if self._servers is not None:
+                            await self._servers.open()
                         answer = await self._ask(agent)
                 finally:
                     emitting.cancel()
+                    if self._servers is not None:
+                        await self._servers.close()
         except Exception as error:
             if self._progress_error is not None:
                 raise self._progress_error from error
@@ -208,6 +215,7 @@ class _Conversation:
             usage_limits=UsageLimits(request_limit=MOST_CALLS, tool_calls_limit=most_calls(self._request.agent)),
             event_stream_handler=self._report_streaming if self._request.agent.get("stream") else None,
             infer_name=False,
+            toolsets=[] if self._servers is None else [self._tools_of_servers(self._servers)],
         )
         if self._schema is None and result.response.finish_reason == "length":
             raise OutputTokenLimitExceeded("the answer was cut off")
@@ -282,6 +290,17 @@ class _Conversation:
             return None
         reporting = pause_clock(self._on_progress, self._pauses)
         return AgentTools(deps.sandbox, deps.read_value, self._paused(deps.tools), self._request, reporting)
+
+    def _servers_of_tools(self) -> ServerTools | None:
+        deps = self._deps
+        if deps is None or deps.tools is None or not server_tools(self._request.agent):
+            return None
+        return ServerTools(self._request, self._paused(deps.tools), deps.read_value)
+
+    def _tools_of_servers(self, servers: ServerTools) -> "AbstractToolset[object]":
+        from backend.runtime.agents.toolset import toolset_of_servers
+
+        return toolset_of_servers(servers, MORE_TRIES, self._record_call)
 
     def _paused(self, services: ToolServices) -> ToolServices:
         """Returns services during whose work the step's time stands still: they may wait for other runs."""

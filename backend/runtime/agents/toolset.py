@@ -3,7 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from pydantic_ai import RunContext, Tool
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, WrapperToolset
@@ -12,9 +12,8 @@ from pydantic_ai.toolsets.abstract import ToolsetTool
 from backend.common import json_text
 from backend.runtime.agents.agent_tools import AgentTools
 from backend.runtime.agents.base import ToolCall
+from backend.runtime.agents.server_tools import ANY_OBJECT, ServerTool, ServerTools
 from backend.runtime.agents.tools import Tool as ToolFunction
-
-_ANY_OBJECT: Final[dict[str, Any]] = {"type": "object", "additionalProperties": True}
 
 
 @dataclass
@@ -52,9 +51,24 @@ def toolset(
     return MeasuredTools(FunctionToolset(tools, max_retries=retries), record)
 
 
+def toolset_of_servers(
+    servers: ServerTools, retries: int, record: Callable[[ToolCall], Awaitable[None]]
+) -> AbstractToolset[object]:
+    """Returns the tools of MCP servers, as `toolset`."""
+    tools: list[Tool[object]] = [_of_server(servers, tool) for tool in servers.tools]
+    return MeasuredTools(FunctionToolset(tools, max_retries=retries), record)
+
+
+def _of_server(servers: ServerTools, tool: ServerTool) -> Tool[object]:
+    async def call(**arguments: Any) -> Any:
+        return await servers.call(tool, arguments)
+
+    return Tool.from_schema(call, tool.name, tool.description, dict(tool.schema))
+
+
 def _of_agent(agents: AgentTools, function: str, name: str) -> Tool[object]:
     definition: Mapping[str, Any] = agents.definition(name)
-    schema = definition.get("input_schema") or _ANY_OBJECT
+    schema = definition.get("input_schema") or ANY_OBJECT
 
     async def call(**arguments: Any) -> Any:
         return await agents.call(name, arguments)

@@ -26,7 +26,7 @@ from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.slots import limits_of, memory_of
 from backend.runtime.execution.step_files import files_of, keep_files
 from backend.runtime.execution.step_log import StepLogRecorder
-from backend.runtime.execution.step_secrets import step_secrets
+from backend.runtime.execution.step_secrets import audited_values, step_secrets
 from backend.runtime.promotion import discard, skipped_warning, store_files
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.outputs.sql import StepFile
@@ -198,7 +198,16 @@ class StepWork:
             item_index=self.item_index,
             tools=self.step.tools,
         )
-        tools = ToolServices(self._prepare_tool, self._input_mismatch, self._hand_on, self._record_tool_call)
+        tools = ToolServices(
+            prepare=self._prepare_tool,
+            check_input=self._input_mismatch,
+            check_schema=self._schema_problem,
+            hand_on=self._hand_on,
+            secret=self._secret_of_tool,
+            record=self._record_tool_call,
+            mcp_hosts=self.context.mcp_hosts,
+            mcp_networks=self.context.mcp_networks,
+        )
         deps = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value, tools)
         result = await run_step(deps, request, self._on_progress)
         if self.redaction is not None:
@@ -263,6 +272,19 @@ class StepWork:
 
     async def _input_mismatch(self, schema: Any, given: Any) -> str | None:
         return await self._mismatch(schema, given, "input")
+
+    async def _secret_of_tool(self, name: str) -> str:
+        values = await audited_values(self.context, self.run_id, self.step, [name], self.attempt, self.item_index)
+        return values[name]
+
+    async def _schema_problem(self, schema: Any) -> str | None:
+        try:
+            return await retries.RESOURCE.run(
+                lambda: self.context.in_slow_thread(lambda: self.context.schemas.schema_problem(schema, answer=True)),
+                f"Judging the schema of a tool in step {self.step.step} of run {self.run_id}",
+            )
+        except OSError as error:
+            raise StepFailed("InternalError", "the schema of a tool could not be judged") from error
 
     async def _hand_on(self, value: Any) -> Any:
         """Returns what an agent gives a model that called it, as the policy lets others see it."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from backend.common.json_text import JsonMapping
@@ -36,6 +37,18 @@ def agent_tools(agent: JsonMapping) -> list[str]:
 def server_tools(agent: JsonMapping) -> list[JsonMapping]:
     """Returns the MCP servers that an agent of type `llm` has as tools, each with `mcp`, `secret` and `only`."""
     return [tool for tool in _mappings(agent) if "mcp" in tool]
+
+
+def is_allowed_server(url: str, hosts: AbstractSet[str]) -> bool:
+    """Returns whether an MCP server is on one of the hosts that the deployment allows."""
+    # As the client reads it; imported here, because commands that start a backend do not need it.
+    from yarl import URL
+
+    try:
+        host = URL(url).host
+    except ValueError:
+        return False
+    return host is not None and host.lower() in hosts
 
 
 def words(agent: JsonMapping) -> list[str]:

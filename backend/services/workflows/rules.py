@@ -11,7 +11,7 @@ from backend.common.json_text import JsonMapping, JsonObject
 from backend.common.secrets import how_to_set
 from backend.resources.environments.sql import PackageState
 from backend.services.keys import sql as keys_sql
-from backend.services.workflows.agent_tools import agent_tools
+from backend.services.workflows.agent_tools import agent_tools, is_allowed_server, server_tools
 from backend.services.workflows.pii_policy import why_not_applied, why_unusable
 from backend.storage.database import Tx
 
@@ -111,6 +111,7 @@ def readiness(
         *_BY_STATUS[status],
         *_step_reasons(definition, resources),
         *_tool_reasons(definition, resources),
+        *_server_reasons(definition, resources, capabilities),
         *_secret_reasons(definition, resources, capabilities),
         *_connector_reasons(definition, resources),
         *_environment_reasons(definition, resources, capabilities),
@@ -205,6 +206,20 @@ def _tool_reasons(definition: Definition, resources: Resources) -> Iterator[str]
                 yield f"Agent '{name}' has no tool '{tool}': there was no agent of that name {_AT_THAT_TIME}."
             elif agent.definition["type"] != "python":
                 yield f"Agent '{name}' cannot have agent '{tool}' as a tool, which is not of type python."
+
+
+def _server_reasons(definition: Definition, resources: Resources, capabilities: Capabilities) -> Iterator[str]:
+    for name in dict.fromkeys(step["agent"] for step in all_steps(definition)):
+        agent = resources.get(("agent", name))
+        for server in () if agent is None else server_tools(agent.definition):
+            url, secret = server["mcp"], server["secret"]
+            if not is_allowed_server(url, capabilities.mcp_hosts):
+                yield (
+                    f"Agent '{name}' has tools of the MCP server {url}, whose host this deployment does not allow: "
+                    "name it in `mcp_hosts` below [runtime] in the settings."
+                )
+            if secret is not None and secret not in capabilities.secrets:
+                yield f"Agent '{name}' needs the secret '{secret}', which is missing: {how_to_set(secret)}."
 
 
 def _tools_of(name: str | None, resources: Resources) -> list[str]:

@@ -129,7 +129,8 @@ AGENT_TYPES: Final[Mapping[str, Record]] = {
             "tools": Field(
                 TOOLS,
                 default=[],
-                about="What the model may list and read, by a word, and agents that it may call, as `{agent: NAME}`.",
+                about="What the model may list and read, by a word, and what it may call: agents as `{agent: NAME}`, "
+                "tools of MCP servers as `{mcp: URL, secret: NAME, only: [NAME]}`.",
                 example=["inputs", {"agent": "exchange-rates"}],
             ),
             "max_tool_calls": Field(

@@ -1,5 +1,6 @@
 """The field `tools` of agents that call a model."""
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -8,20 +9,43 @@ from backend.services.workflows.agent_tools import FUNCTIONS, WORDS, function_na
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem
 from backend.services.workflows.manifests.records import NAME, Field, ListOf, Record
 from backend.services.workflows.manifests.rules import ResourceReference
-from backend.services.workflows.manifests.shapes import INVALID, JsonSchema, OneOf
+from backend.services.workflows.manifests.shapes import HTTP_ADDRESS, INVALID, SECRET_NAME, JsonSchema, OneOf, Text
 
 _MOST_TOOLS: Final = 20
+_MOST_NAMES: Final = 50
 
 _WORD: Final = OneOf(*WORDS)
 _AGENT: Final = Record(
     {"agent": Field(NAME, required=True, about="Name of an agent of type `python`.", example="exchange-rates")}
 )
-_FORMS: Final = {"agent": _AGENT}
+_SERVER: Final = Record(
+    {
+        "mcp": Field(
+            HTTP_ADDRESS,
+            required=True,
+            about="Address of an MCP server that speaks streamable HTTP, on a host that the deployment allows.",
+            example="https://tools.example.org/mcp",
+        ),
+        "secret": Field(SECRET_NAME, about="Name of a secret that is sent as bearer token.", example="tools-key"),
+        "only": Field(
+            ListOf(
+                Text(64, pattern=re.compile(r"[A-Za-z0-9_-]+"), must_be="the name of a tool, of A-Z a-z 0-9 _ -"),
+                most=_MOST_NAMES,
+                least=1,
+                unique=True,
+            ),
+            required=True,
+            about="The tools of the server that the model gets.",
+            example=["search"],
+        ),
+    }
+)
+_FORMS: Final = {"agent": _AGENT, "mcp": _SERVER}
 """Records by the field that an object must have."""
 
 
 class Tool:
-    """A word, or an object that names an agent."""
+    """A word, or an object that names an agent or an MCP server."""
 
     def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> object:
         """Reads a tool."""
@@ -64,6 +88,8 @@ def _functions(tool: object) -> Iterator[str]:
             yield from FUNCTIONS[word]
         case {"agent": str(name)}:
             yield function_name(name)
+        case {"only": list(names)}:
+            yield from (name for name in names if isinstance(name, str))
 
 
 def tool_references(value: JsonMapping, node: DocumentNode) -> Iterator[ResourceReference]:
