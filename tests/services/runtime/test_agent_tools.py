@@ -15,6 +15,7 @@ from backend.services.workflows.deletion import delete_definition
 from backend.settings import ModelProvider
 from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
+from tests.services.runtime.test_resume import resume, why
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 
 SECRETS = Secrets(
@@ -214,3 +215,15 @@ def test_a_tool_is_pinned_by_the_version_and_not_deleted(asking: RuntimeWorld, s
     assert refused.value.reasons == (reason,)
     tool(asking)
     assert asking.count("workflow_version_resources", newest) == 1
+
+
+def test_a_changed_tool_has_a_resumed_run_ask_again(asking: RuntimeWorld, server: OpenAIServer) -> None:
+    server.will(*calls({}))
+    tool(asking, "def run(context):\n    return 1\n")
+    model(asking)
+    ended = asking.run("Resumed", [agent_step("ask", "asker"), agent_step("last", "fail", "ask")])
+    assert asking.until_ended(ended).status == "failed"
+    assert list(resume(asking, ended).reused) == ["ask"]
+    tool(asking, "def run(context):\n    return 2\n")
+    answer = resume(asking, ended, again=True)
+    assert why(answer)["ask"] == "An agent that its agent has as a tool has changed."
