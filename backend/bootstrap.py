@@ -146,6 +146,7 @@ class _Parts:
             secrets=settings.secrets,
             model_providers=models.callable_providers,
             network=settings.network,
+            mcp_hosts=frozenset(settings.mcp_hosts),
             schemas=schemas or SchemaValidator(settings.schema_bounds),
         )
         self._by_workflow = settings.workflow_metrics

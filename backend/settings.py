@@ -226,6 +226,8 @@ class BackendSettings:
             and `landlock` take the named one only; `none` runs steps without isolation, on the operator's word.
         network: The most that an environment may allow its steps: `none`, or `full`, which includes this machine's own
             ports.
+        mcp_hosts: Hosts of MCP servers whose tools models may call.
+        mcp_private_networks: CIDR ranges of private addresses at which such servers may be, also unencrypted.
         engine: What executes runs: `local` is this process, `dbos` is worker processes on the same PostgreSQL.
         step_slots: Steps that run at once in this process.
         memory_mb: The most memory that environments may give those steps together; None takes a share of what there is.
@@ -258,6 +260,8 @@ class BackendSettings:
     deployment_id: str = "local"
     sandbox: Literal["auto", "bwrap", "landlock", "none"] = "auto"
     network: Literal["none", "full"] = "none"
+    mcp_hosts: Sequence[str] = ()
+    mcp_private_networks: Sequence[str] = ()
     engine: Literal["local", "dbos"] = "local"
     step_slots: int = 8
     memory_mb: int | None = None

@@ -69,6 +69,10 @@ class Context(Protocol):
         """The place of the item in its list, from 0; None where there is none."""
 
     @property
+    def input(self) -> dict[str, Any] | None:
+        """The arguments of this call where a model calls the agent as a tool, else None."""
+
+    @property
     def inputs(self) -> Path:
         """A folder with one sub-folder for each `s3_prefix` parameter; read-only."""
 

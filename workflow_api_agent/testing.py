@@ -60,6 +60,7 @@ def run_agent(
     failure: Mapping[str, str | None] | None = None,
     item: Any = None,
     item_index: int | None = None,
+    input: Mapping[str, Any] | None = None,  # noqa: A002 - the name in the context
 ) -> AgentRun:
     """Calls an agent's function, plain or async, with a context in temporary folders, and returns the result.
 
@@ -82,6 +83,7 @@ def run_agent(
         failure: Step, code and message of the failure of the run, for a step of `on_failure` or `always`.
         item: The item of the step's `for_each`.
         item_index: The place of the item in its list, from 0.
+        input: The arguments of a model that calls the agent as a tool.
 
     Raises:
         ValueError: the return value is not JSON, too large or nested too deep, or a name is in both `context.outputs`
@@ -105,6 +107,7 @@ def run_agent(
         context.run_id, context.step, context.client_reference = run_id, step, client_reference
         context.failure = None if failure is None else dict(failure)
         context.item, context.item_index = _checked(item), item_index
+        context.input = _checked(input)
         context.idempotency_key = f"{run_id}/{step}" + ("" if item_index is None else f"/{item_index}")
         with contextlib.chdir(root / "workspace"):
             value = _checked(_result_of(function(context)))
@@ -132,6 +135,7 @@ class _Context:
         self.failure: dict[str, str | None] | None = None
         self.item: Any = None
         self.item_index: int | None = None
+        self.input: dict[str, Any] | None = None
         self.parameters = dict(parameters or {})
         self.input_text = input_text
         self.traceparent: str | None = None

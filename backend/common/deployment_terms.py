@@ -9,12 +9,14 @@ from typing import Final, Literal, NamedTuple
 class Capabilities(NamedTuple):
     """The providers whose models can be called without an agent's own key or address, and the names of the secrets.
 
-    `network` is the widest network access that an environment may give its steps.
+    `network` is the widest network access that an environment may give its steps. `mcp_hosts` are the hosts of servers
+    whose tools models may call.
     """
 
     providers: AbstractSet[str] = frozenset()
     secrets: AbstractSet[str] = frozenset()
     network: Literal["none", "full"] = "none"
+    mcp_hosts: AbstractSet[str] = frozenset()
 
 
 NO_CAPABILITIES: Final = Capabilities()

@@ -32,6 +32,7 @@ from backend.services.dependencies import Services
 from backend.services.run_changes import RunChanges
 from backend.services.run_traces import new_threads
 from backend.services.runs.erasure import Removals
+from backend.services.webhooks.rules import networks
 from backend.services.workflows.rules import MOST_DEPTH
 from backend.services.workflows.sql import touch
 from backend.settings import BackendSettings
@@ -138,6 +139,8 @@ def new_executor(
             work=work,
             sandbox=sandbox,
             network=settings.network,
+            mcp_hosts=frozenset(settings.mcp_hosts),
+            mcp_networks=networks(settings.mcp_private_networks),
             output_limits=settings.outputs,
             step_data=settings.step_data,
             slots=StepSlots(

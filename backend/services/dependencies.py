@@ -18,7 +18,7 @@ class Services:
     """Shared dependencies of the domain services, made once by `backend.bootstrap`.
 
     `release` is the deployment's; `model_providers` are those whose models a PII policy may name; `network` is the most
-    that an environment may allow its steps.
+    that an environment may allow its steps; `mcp_hosts` are those of servers whose tools models may call.
     """
 
     database: Database
@@ -30,9 +30,10 @@ class Services:
     cache: RevisionedCache = field(default_factory=RevisionedCache)
     model_providers: frozenset[str] = frozenset()
     network: Literal["none", "full"] = "none"
+    mcp_hosts: frozenset[str] = frozenset()
     schemas: SchemaValidator = field(default_factory=SchemaValidator)
 
     @property
     def capabilities(self) -> Capabilities:
         """Capabilities that the settings let workflows use."""
-        return Capabilities(self.model_providers, self.secrets.names, self.network)
+        return Capabilities(self.model_providers, self.secrets.names, self.network, self.mcp_hosts)

@@ -11,7 +11,7 @@ _Data = Mapping[str, Any]
 KINDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "steps": ("Steps", ("step.started", "step.completed", "step.reused", "step.failed", "step.skipped")),
     "items": ("Items", ("step.item_completed", "step.item_failed")),
-    "progress": ("Progress", ("step.progress",)),
+    "progress": ("Progress", ("step.progress", "step.tool_call")),
     "children": ("Workflows as steps", ("child.started", "child.ended")),
     "approvals": ("Approvals", ("approval.requested", "approval.reminded", "approval.expired", "approval.decided")),
     "outputs": (
@@ -80,6 +80,14 @@ def _step_progress(step: str, data: _Data) -> str:
     return f"{step}: {data['message']}" + (f" ({shown})" if shown else "")
 
 
+def _tool_call(step: str, data: _Data) -> str:
+    failed = "" if data["ok"] else " without a result"
+    return (
+        f"{step}{_item_text(data)} called {data['tool']}{failed}: {data['duration_ms']:,} ms, "
+        f"{data['input_bytes']:,} bytes in, {data['output_bytes']:,} out."
+    )
+
+
 def _short(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else text[:79] + "…"
@@ -141,6 +149,7 @@ _SENTENCES: Final[Mapping[str, Callable[[str, _Data], str]]] = {
     ),
     "step.started": _step_started,
     "step.progress": _step_progress,
+    "step.tool_call": _tool_call,
     "step.completed": _step_completed,
     "step.failed": _step_failed,
     "step.item_completed": _item_completed,

@@ -174,6 +174,8 @@ class RuntimeSection:
         default=_BACKEND.sandbox, metadata={CHECK: one_of("auto", "bwrap", "landlock", "none")}
     )
     network: Literal["none", "full"] = field(default=_BACKEND.network, metadata={CHECK: one_of("none", "full")})
+    mcp_hosts: tuple[str, ...] | None = field(default=None, metadata={CHECK: host_names})
+    mcp_private_networks: tuple[str, ...] | None = field(default=None, metadata={CHECK: networks})
     engine: Literal["local", "dbos"] = field(default=_BACKEND.engine, metadata={CHECK: one_of("local", "dbos")})
     drain_seconds: float = field(default=_BACKEND.drain_seconds, metadata={CHECK: between(0, 86400)})
     step_slots: int = field(default=_BACKEND.step_slots, metadata={CHECK: between(1, 256)})
@@ -370,6 +372,8 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         deployment_id=settings.deployment_id,
         sandbox=runtime.sandbox,
         network=runtime.network,
+        mcp_hosts=runtime.mcp_hosts or (),
+        mcp_private_networks=runtime.mcp_private_networks or (),
         engine=runtime.engine,
         drain_seconds=runtime.drain_seconds,
         step_slots=runtime.step_slots,

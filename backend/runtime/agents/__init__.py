@@ -22,7 +22,7 @@ __all__ = [
 
 RUNNERS: Mapping[str, AgentRunner] = {
     "python": lambda deps, request, on_progress: run_python_step(deps.sandbox, request, on_progress, deps.read_value),
-    "llm": lambda deps, request, on_progress: run_llm_step(deps.models, deps.check_answer, request, on_progress),
+    "llm": lambda deps, request, on_progress: run_llm_step(deps.models, deps.check_answer, request, on_progress, deps),
 }
 """The agent types of this release."""
 

@@ -1,9 +1,10 @@
 """Request, result and failure of a step, and the services that all runners of agents use."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from backend.common.json_text import JsonText
 from backend.isolation.sandbox import Limits, Sandbox
@@ -11,6 +12,7 @@ from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.isolation.sandbox.inside.plain_json import deeper_than
 from backend.resources.models import Models
 from backend.runtime.agents.model_meter import ModelMeter
+from backend.services.webhooks.rules import Network
 from backend.settings import StepDataLimits
 
 EventData = dict[str, Any]
@@ -36,8 +38,9 @@ class StepRequest:
     step. `events` counts the attempt's events. `on_text` gets the step's output, and the traceback of its failure, as
     they arrive. `secrets` maps the names that the agent declares to values. `trace` has the attempt's span as
     `traceparent`, and its `tracestate` if there is one. `item` is the item of a fan-out, a large one as `JsonText`, and
-    `item_index` its place in the list, from 0. `variables` are the environment's, for `os.environ`.
-    `meter` counts the attempt's calls to its model.
+    `item_index` its place in the list, from 0. `variables` are the environment's, for `os.environ`. `meter` counts the
+    attempt's calls to its model. `tools` are the definitions of the agents that the agent has as tools.
+    In the call of such an agent `input` are its arguments, and `call` tells it from other calls.
     """
 
     step: str
@@ -64,6 +67,9 @@ class StepRequest:
     item_index: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     meter: ModelMeter = field(default_factory=ModelMeter)
+    tools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    input: Mapping[str, Any] | None = None
+    call: str | None = None
 
 
 @dataclass(frozen=True)
@@ -116,14 +122,52 @@ ValueReader = Callable[[str], Awaitable[JsonText]]
 """Parses JSON text that a step returned, in a process that can be killed; raises UnstorableJsonError."""
 
 
+class ToolCall(NamedTuple):
+    """A call of a tool by a model, without its content: name, duration, bytes of JSON, and whether it gave a result."""
+
+    tool: str
+    duration_ms: int
+    input_bytes: int
+    output_bytes: int
+    ok: bool
+
+
+class ToolAgent(NamedTuple):
+    """The files of an agent whose code is a folder, and its secrets, for one call of it as a tool."""
+
+    source: Mapping[str, bytes] | None
+    secrets: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class ToolServices:
+    """Services for the calls of a model's tools in one attempt.
+
+    `prepare` takes the name of an agent. `check_input` returns how arguments do not fit a schema, None if they fit.
+    `check_schema` returns the problem of a schema that a server sent. `hand_on` returns a JSON value as the policy lets
+    others see it. `secret` returns the value of a secret. `record` writes the event of a call. They raise StepFailed
+    where the step cannot go on. MCP servers may be on `mcp_hosts`, and at private addresses in `mcp_networks` alone.
+    """
+
+    prepare: Callable[[str], Awaitable[ToolAgent]]
+    check_input: Callable[[object, object], Awaitable[str | None]]
+    check_schema: Callable[[object], Awaitable[str | None]]
+    hand_on: Callable[[Any], Awaitable[Any]]
+    secret: Callable[[str], Awaitable[str]]
+    record: Callable[[ToolCall], Awaitable[None]]
+    mcp_hosts: AbstractSet[str] = frozenset()
+    mcp_networks: Sequence[Network] = ()
+
+
 @dataclass(frozen=True)
 class AgentDeps:
-    """The services that runners of agents use."""
+    """The services that runners of agents use; `tools` are None where no calls of tools are recorded."""
 
     sandbox: Sandbox
     models: Models
     check_answer: AnswerCheck
     read_value: ValueReader
+    tools: ToolServices | None = None
 
 
 AgentRunner = Callable[[AgentDeps, StepRequest, OnProgress], Awaitable[StepResult]]

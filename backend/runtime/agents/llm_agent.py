@@ -1,8 +1,10 @@
 """Runs steps of agents that call a model: in this process, without a sandbox, because no code of authors runs."""
 
 import asyncio
+import shutil
 import time
 from collections.abc import AsyncIterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from backend.common import json_text
@@ -10,19 +12,25 @@ from backend.common.json_text import UnstorableJsonError, parse_strict
 from backend.common.secrets import Secrets
 from backend.isolation.sandbox.process import bounded
 from backend.resources.models import ConfiguredModel, Models, ModelUnusableError, describe_failure
+from backend.runtime.agents.agent_tools import AgentTools
 from backend.runtime.agents.base import (
+    AgentDeps,
     AnswerCheck,
     OnProgress,
     StepFailed,
     StepRequest,
     StepResult,
+    ToolCall,
+    ToolServices,
     require_levels,
     too_deep,
 )
 from backend.runtime.agents.failures import plain, time_limit
 from backend.runtime.agents.metered_model import metered
-from backend.runtime.agents.progress import limit_progress, pause_clock
+from backend.runtime.agents.progress import ClockPauses, limit_progress, pause_clock
+from backend.runtime.agents.server_tools import ServerTools
 from backend.runtime.agents.tools import tools_of
+from backend.services.workflows.agent_tools import agent_tools, most_calls, server_tools, words
 from backend.settings import StepDataLimits
 
 NOTHING = "There is no input."
@@ -32,11 +40,11 @@ if TYPE_CHECKING:
     from pydantic_ai import Agent
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.settings import ModelSettings
+    from pydantic_ai.toolsets import AbstractToolset
 
 TEXT_ANSWER: Final = "answer.md"
 STRUCTURED_ANSWER: Final = "answer.json"
 MOST_CALLS: Final = 50
-MOST_TOOL_CALLS: Final = 200
 MORE_TRIES: Final = 2
 """Times that a model may correct its answer to fit the schema, or the arguments of a tool."""
 SECONDS_BETWEEN_EVENTS: Final = 2.0
@@ -44,12 +52,16 @@ SECONDS_BETWEEN_LINES: Final = 0.5
 
 
 async def run_llm_step(
-    models: Models, check_answer: AnswerCheck, request: StepRequest, on_progress: OnProgress
+    models: Models,
+    check_answer: AnswerCheck,
+    request: StepRequest,
+    on_progress: OnProgress,
+    deps: AgentDeps | None = None,
 ) -> StepResult:
     """Gets the model's answer within the environment's time, and writes it to an output file (docs/agents.md).
 
     The time counts from the first call, without the preparation of the client. Raises StepFailed; exceptions of
-    `on_progress` pass through.
+    `on_progress` pass through. Without `deps` no agent can be a tool.
     """
     declared = request.agent
     try:
@@ -60,20 +72,23 @@ async def run_llm_step(
     except ModelUnusableError as error:
         raise StepFailed(error.type, str(error), final=True) from None
     conversation = _Conversation(
-        configured, request, limit_progress(request.events, on_progress), check_answer, models.secrets
+        configured, request, limit_progress(request.events, on_progress), check_answer, models.secrets, deps
     )
     try:
         value = await conversation.run()
-    except StepFailed as failed:
-        failed.log = bounded(request.data_limits.log_bytes, conversation.log(), failed.log)
-        conversation.emit_log(failed.log)
+    except BaseException as error:
+        # Agents that the model called may have left files.
+        await asyncio.to_thread(shutil.rmtree, request.outputs, ignore_errors=True)
+        if isinstance(error, StepFailed):
+            error.log = bounded(request.data_limits.log_bytes, conversation.log(), error.log)
+            conversation.emit_log(error.log)
         raise
     finally:
         await conversation.report_usage()
     await asyncio.to_thread(_write_answer, request, value)
     log = bounded(request.data_limits.log_bytes, conversation.log())
     conversation.emit_log(log)
-    return StepResult(value, log)
+    return conversation.result(value, log)
 
 
 class _Conversation:
@@ -86,6 +101,7 @@ class _Conversation:
         on_progress: OnProgress,
         check_answer: AnswerCheck,
         secrets: Secrets,
+        deps: AgentDeps | None,
     ) -> None:
         from pydantic_ai.usage import RunUsage
 
@@ -100,21 +116,31 @@ class _Conversation:
         self._usage: RunUsage = RunUsage()
         self._messages: list[ModelMessage] = []
         self._emitted = b""
+        self._deps = deps
+        self._clock = asyncio.timeout(request.limits.timeout_seconds)
+        self._pauses = ClockPauses(self._clock)
+        self._agents = self._agents_as_tools()
+        self._servers = self._servers_of_tools()
+        self._tool_logs: list[tuple[int, bytes]] = []
 
     async def run(self) -> Any:
         """Returns the model's answer, as text or as the schema says."""
         from pydantic_ai import capture_run_messages
 
-        clock = self._clock = asyncio.timeout(self._request.limits.timeout_seconds)
+        clock = self._clock
         try:
             agent = await asyncio.to_thread(self._agent)
             with capture_run_messages() as self._messages:
                 emitting = asyncio.create_task(self._emit_log_periodically())
                 try:
                     async with clock, self._configured.model:
+                        if self._servers is not None:
+                            await self._servers.open()
                         answer = await self._ask(agent)
                 finally:
                     emitting.cancel()
+                    if self._servers is not None:
+                        await self._servers.close()
         except Exception as error:
             if self._progress_error is not None:
                 raise self._progress_error from error
@@ -156,7 +182,19 @@ class _Conversation:
                     f"{message.model_name}: {message.usage.input_tokens} tokens in, "
                     f"{message.usage.output_tokens} out, {message.finish_reason}{f', calls {calls}' if calls else ''}\n"
                 )
-        return self._configured.without_key(plain("".join(lines), 1024 * 1024)).encode()
+        said = [self._configured.without_key(plain(line, 1024 * 1024)).encode() for line in lines]
+        if self._agents is not None:
+            self._tool_logs += [(len(said), log) for log in self._agents.take_logs()]
+        # Behind the lines that were there when the call ended, so that the log only grows at its end.
+        for place, log in reversed(self._tool_logs):
+            said.insert(place, log)
+        return b"".join(said)
+
+    def result(self, value: Any, log: bytes) -> StepResult:
+        """Returns the result of the step, with the files of the agents that the model called."""
+        if self._agents is None:
+            return StepResult(value, log)
+        return StepResult(value, log, self._agents.skipped, self._agents.shared)
 
     def emit_log(self, log: bytes) -> None:
         """Passes the new part of the log to `on_text`, so that people can read it while the step runs."""
@@ -176,9 +214,10 @@ class _Conversation:
         result = await agent.run(
             user_prompt(self._request),
             usage=self._usage,
-            usage_limits=UsageLimits(request_limit=MOST_CALLS, tool_calls_limit=MOST_TOOL_CALLS),
+            usage_limits=UsageLimits(request_limit=MOST_CALLS, tool_calls_limit=most_calls(self._request.agent)),
             event_stream_handler=self._report_streaming if self._request.agent.get("stream") else None,
             infer_name=False,
+            toolsets=[] if self._servers is None else [self._tools_of_servers(self._servers)],
         )
         if self._schema is None and result.response.finish_reason == "length":
             raise OutputTokenLimitExceeded("the answer was cut off")
@@ -186,19 +225,21 @@ class _Conversation:
 
     def _agent(self) -> "Agent[object, Any]":
         import pydantic_ai
-        from pydantic_ai import Agent, ModelRetry, StructuredDict, Tool
+        from pydantic_ai import Agent, ModelRetry, StructuredDict
+
+        from backend.runtime.agents.toolset import toolset
 
         # The library would print it on the terminal, among the service's own lines.
         pydantic_ai.BANNER_ENABLED = False
         declared = self._request.agent
-        tools = tools_of(declared.get("tools") or (), self._request, self._secrets)
+        functions = tools_of(words(declared), self._request, self._secrets)
         agent: Agent[object, Any] = Agent(
             self._configured.model,
             output_type=str if self._schema is None else StructuredDict(dict(self._schema), name="answer"),
             instructions=declared["instructions"],
             model_settings=self._settings(),
             retries=MORE_TRIES,
-            tools=[Tool(tool, takes_ctx=False) for tool in tools],
+            toolsets=[toolset(functions, self._agents, MORE_TRIES, self._record_call)],
         )
 
         if self._schema is not None:
@@ -240,10 +281,51 @@ class _Conversation:
             if time.monotonic() - reported >= SECONDS_BETWEEN_EVENTS:
                 reported = time.monotonic()
                 try:
-                    await pause_clock(self._on_progress, self._clock)("the model answers", {"characters": characters})
+                    await pause_clock(self._on_progress, self._pauses)("the model answers", {"characters": characters})
                 except Exception as error:
                     self._progress_error = error
                     raise
+
+    def _agents_as_tools(self) -> AgentTools | None:
+        deps = self._deps
+        if deps is None or deps.tools is None or not agent_tools(self._request.agent):
+            return None
+        reporting = pause_clock(self._on_progress, self._pauses)
+        return AgentTools(deps.sandbox, deps.read_value, self._paused(deps.tools), self._request, reporting)
+
+    def _servers_of_tools(self) -> ServerTools | None:
+        deps = self._deps
+        if deps is None or deps.tools is None or not server_tools(self._request.agent):
+            return None
+        return ServerTools(self._request, self._paused(deps.tools), deps.read_value)
+
+    def _tools_of_servers(self, servers: ServerTools) -> "AbstractToolset[object]":
+        from backend.runtime.agents.toolset import toolset_of_servers
+
+        return toolset_of_servers(servers, MORE_TRIES, self._record_call)
+
+    def _paused(self, services: ToolServices) -> ToolServices:
+        """Returns services during whose work the step's time stands still: they may wait for other runs."""
+
+        async def check_input(schema: object, value: object) -> str | None:
+            with self._pauses.pause():
+                return await services.check_input(schema, value)
+
+        async def hand_on(value: Any) -> Any:
+            with self._pauses.pause():
+                return await services.hand_on(value)
+
+        return replace(services, check_input=check_input, hand_on=hand_on)
+
+    async def _record_call(self, call: ToolCall) -> None:
+        if self._deps is None or self._deps.tools is None:
+            return
+        try:
+            with self._pauses.pause():
+                await self._deps.tools.record(call)
+        except Exception as error:
+            self._progress_error = error
+            raise
 
     async def _report(self, message: str, **data: Any) -> None:
         awaitable = self._on_progress(message, data)

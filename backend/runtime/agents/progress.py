@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from backend.common import json_text
@@ -16,23 +17,46 @@ MAX_DROPPED_REPORTS: Final = 100
 """Most reports of dropped events from one attempt: the runner reports each time the number has doubled."""
 
 
-def pause_clock(on_progress: OnProgress, clock: asyncio.Timeout) -> Callable[[str, EventData], Awaitable[None]]:
+class ClockPauses:
+    """Pauses of a time-out, which may overlap: it goes on when the last one has ended."""
+
+    def __init__(self, clock: asyncio.Timeout) -> None:
+        self._clock = clock
+        self._held = 0
+        self._left = 0.0
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Stops the clock until the block has ended."""
+        loop = asyncio.get_running_loop()
+        if not self._held:
+            end = self._clock.when()
+            assert end is not None
+            self._left = end - loop.time()
+            self._clock.reschedule(None)
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+            if not self._held:
+                self._clock.reschedule(loop.time() + self._left)
+
+
+def pause_clock(
+    on_progress: OnProgress, clock: asyncio.Timeout | ClockPauses
+) -> Callable[[str, EventData], Awaitable[None]]:
     """Wraps `on_progress` so that its time does not count towards the step's time-out.
 
     Recording an event may wait long for sweeps of other runs.
     """
+    pauses = clock if isinstance(clock, ClockPauses) else ClockPauses(clock)
 
     async def report(message: str, data: EventData) -> None:
-        loop, end = asyncio.get_running_loop(), clock.when()
-        assert end is not None
-        left = end - loop.time()
-        clock.reschedule(None)
-        try:
+        with pauses.pause():
             awaitable = on_progress(message, data)
             if awaitable is not None:
                 await awaitable
-        finally:
-            clock.reschedule(loop.time() + left)
 
     return report
 

@@ -156,6 +156,8 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
             "item": None if isinstance(request.item, JsonText) else request.item,
             "large_item": str(request.item) if isinstance(request.item, JsonText) else None,
             "item_index": request.item_index,
+            "input": None if request.input is None else dict(request.input),
+            "call": request.call,
             "connectors": {
                 name: {field: declared.get(field) for field in CONNECTOR_FIELDS}
                 for name, declared in request.connectors.items()

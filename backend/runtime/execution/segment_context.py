@@ -22,6 +22,7 @@ from backend.runtime.execution.agent_sources import AgentSources
 from backend.runtime.execution.slots import StepSlots
 from backend.runtime.publishing import Publisher
 from backend.services.run_changes import RunChanges
+from backend.services.webhooks.rules import Network as PrivateNetwork
 from backend.settings import OutputLimits, StepDataLimits
 from backend.storage.database import Database, Tx, run_of
 from backend.storage.objects import ObjectStore
@@ -81,6 +82,8 @@ class SegmentContext:
         leased: Whether the session has a lease, since other processes share the database.
         work: The folder of files of running steps, one subfolder a run.
         network: The most that an environment may allow its steps.
+        mcp_hosts: Hosts of MCP servers whose tools models may call.
+        mcp_networks: Private networks in which such servers may be.
         output_limits: How many files a step may leave, and how deep.
         step_data: What one attempt of a step may return and report.
         threads: For work that blocks for a moment, so that the engine's loop never waits.
@@ -96,6 +99,8 @@ class SegmentContext:
     work: Path
     sandbox: Sandbox
     network: Network
+    mcp_hosts: frozenset[str]
+    mcp_networks: tuple[PrivateNetwork, ...]
     output_limits: OutputLimits
     step_data: StepDataLimits
     slots: StepSlots
@@ -113,7 +118,7 @@ class SegmentContext:
     @property
     def capabilities(self) -> Capabilities:
         """Returns the capabilities that the settings of this process give workflows."""
-        return Capabilities(self.models.callable_providers, self.secrets.names, self.network)
+        return Capabilities(self.models.callable_providers, self.secrets.names, self.network, self.mcp_hosts)
 
     async def read(self, work: Callable[[Tx], T]) -> T:
         """Runs a few reads by key in one snapshot; on the event loop itself unless the database is remote."""

@@ -163,8 +163,8 @@ def limits_of(environment: Definition, outputs: OutputLimits, timeout_seconds: i
 
 
 def memory_of(step: ResolvedStep) -> int:
-    """Returns the MB that a step reserves while it runs; 0 for a model's step, which runs in no sandbox."""
-    if step.agent is None or step.agent["type"] != "python":
+    """Returns the MB that a step reserves while it runs; 0 for a model's step without agents as tools."""
+    if step.agent is None or (step.agent["type"] != "python" and not step.tools):
         return 0
     return int(step.environment["memory_mb"])
 

@@ -31,8 +31,18 @@ async def step_secrets(
         StepFailed: a secret is missing, cannot be read, or is too short or too long.
     """
     names = () if step.agent is None else secrets_of(step.agent)
-    if not names:
-        return {}
+    return await audited_values(context, run_id, step, names, attempt, item_index) if names else {}
+
+
+async def audited_values(
+    context: SegmentContext,
+    run_id: str,
+    step: ResolvedStep,
+    names: Sequence[str],
+    attempt: int,
+    item_index: int | None,
+) -> dict[str, str]:
+    """Returns the values of secrets that the step's agent needs; which ones is audited before. Raises as above."""
     try:
         values = await context.in_thread(lambda: read_values(context.secrets, names))
     except SecretError as error:

@@ -18,7 +18,7 @@ from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.resources.environments.lock import PackagesError
 from backend.resources.redaction.confined_redactor import RedactionError
 from backend.runtime.agents import AgentDeps, StepFailed, StepRequest, run_step
-from backend.runtime.agents.base import EventData, event_budget
+from backend.runtime.agents.base import EventData, ToolAgent, ToolCall, ToolServices, event_budget
 from backend.runtime.agents.model_meter import ModelMeter, RunBudget
 from backend.runtime.agents.progress import dropped_warning
 from backend.runtime.execution import retries
@@ -27,7 +27,7 @@ from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.slots import limits_of, memory_of
 from backend.runtime.execution.step_files import files_of, move_files_for_steps
 from backend.runtime.execution.step_log import StepLogRecorder
-from backend.runtime.execution.step_secrets import step_secrets
+from backend.runtime.execution.step_secrets import audited_values, step_secrets
 from backend.runtime.promotion import discard, skipped_warning, store_files
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.model_usage.sql import AttemptUsage
@@ -196,7 +196,7 @@ class StepWork:
                 f"its environment asks for {memory_mb} MB of memory, and steps may use {most} here (runtime.memory_mb)"
             )
             raise StepFailed("MemoryNotAvailable", reason, final=True)
-        if agent["type"] == "python":
+        if agent["type"] == "python" or self.step.tools:
             limits = replace(limits, packages=await self._packages())
         # No handle has a dot, so that step `a-1` differs from item 1 of step `a`.
         name = self._place.replace("/", ".")
@@ -230,8 +230,19 @@ class StepWork:
             item_index=self.item_index,
             variables=self.step.environment.get("variables") or {},
             meter=meter,
+            tools=self.step.tools,
         )
-        deps = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value)
+        tools = ToolServices(
+            prepare=self._prepare_tool,
+            check_input=self._input_mismatch,
+            check_schema=self._schema_problem,
+            hand_on=self._hand_on,
+            secret=self._secret_of_tool,
+            record=self._record_tool_call,
+            mcp_hosts=self.context.mcp_hosts,
+            mcp_networks=self.context.mcp_networks,
+        )
+        deps = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value, tools)
         result = await run_step(deps, request, self._on_progress)
         if self.redaction is not None:
             # A sweep may take long, and steps of other runs must not wait for its slot.
@@ -286,18 +297,66 @@ class StepWork:
             raise StepFailed("PackagesUnavailable", reason) from error
         return StepPackages(built.folder, tuple(python["preload"]))
 
+    async def _prepare_tool(self, name: str) -> ToolAgent:
+        """Returns the code and the secrets of an agent that is called as a tool."""
+        definition = self.step.tools[name]
+        called = replace(self.step, agent=definition, agent_name=name)
+        secrets = await step_secrets(self.context, self.run_id, called, self.attempt, self.item_index)
+        return ToolAgent(await self._source(definition), secrets)
+
+    async def _input_mismatch(self, schema: Any, given: Any) -> str | None:
+        return await self._mismatch(schema, given, "input")
+
+    async def _secret_of_tool(self, name: str) -> str:
+        values = await audited_values(self.context, self.run_id, self.step, [name], self.attempt, self.item_index)
+        return values[name]
+
+    async def _schema_problem(self, schema: Any) -> str | None:
+        try:
+            return await retries.RESOURCE.run(
+                lambda: self.context.in_slow_thread(lambda: self.context.schemas.schema_problem(schema, answer=True)),
+                f"Validating the schema of a tool in step {self.step.step} of run {self.run_id}",
+            )
+        except OSError as error:
+            raise StepFailed("InternalError", "the schema of a tool could not be judged") from error
+
+    async def _hand_on(self, value: Any) -> Any:
+        """Returns what an agent gives a model that called it, as the policy lets others see it."""
+        swept, redacted = await self._sweep(STEPS, value)
+        if redacted:
+            await self._record_counts(redacted)
+        return swept
+
+    async def _record_tool_call(self, call: ToolCall) -> None:
+        data: EventData = {**call._asdict(), "attempt": self.attempt, "item_index": self.item_index}
+        if self.item is not None and not self.item.bounds.admits(data):
+            return
+        await self._append("step.tool_call", self.context.clock(), data, [])
+
+    async def _record_counts(self, redacted: list[StageCounts]) -> None:
+        def work(tx: Tx) -> None:
+            for found in redacted:
+                redaction_manifest_sql.add_counts(tx, self.run_id, found)
+
+        await retries.DATABASE.run(
+            lambda: self.context.write_run(self.run_id, self.key_id, work), f"Counts of a sweep of run {self.run_id}"
+        )
+
     async def _answer_mismatch(self, schema: Any, answer: Any) -> str | None:
-        """Returns why a model's answer does not fit its schema; None where it fits."""
+        return await self._mismatch(schema, answer, "answer")
+
+    async def _mismatch(self, schema: Any, answer: Any, what: str) -> str | None:
+        """Returns how a model's answer, or its input of a tool, does not fit its schema; None where it fits."""
         text = json_text.write(answer)
         try:
             return await retries.RESOURCE.run(
                 lambda: self.context.in_cancellable_thread(
-                    lambda halt: self.context.schemas.mismatch(schema, text, "answer", owner=self.key_id, halt=halt)
+                    lambda halt: self.context.schemas.mismatch(schema, text, what, owner=self.key_id, halt=halt)
                 ),
-                f"Validating the answer in step {self.step.step} of run {self.run_id}",
+                f"Validating the {what} in step {self.step.step} of run {self.run_id}",
             )
         except OSError as error:
-            raise StepFailed("InternalError", "the model's answer could not be judged by its schema") from error
+            raise StepFailed("InternalError", f"the model's {what} could not be judged by its schema") from error
 
     async def _read_value(self, text: str) -> JsonText:
         """Returns a large return value, parsed in a process that can be killed; raises UnstorableJsonError."""

@@ -31,9 +31,9 @@ class Sender:
 
     def __init__(self, private: Sequence[Network], timeout_seconds: float) -> None:
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
-        self._session = _session(private, encrypted=True)
+        self._session = guarded_session(private, encrypted=True)
         # Unencrypted messages go to the private networks of the settings alone.
-        self._plain_session = _session(private, encrypted=False)
+        self._plain_session = guarded_session(private, encrypted=False)
 
     async def post(self, url: str, body: str, headers: Mapping[str, str]) -> DeliveryOutcome:
         """Returns the outcome of one attempt; never raises for a failure of the receiver."""
@@ -75,7 +75,9 @@ def _outcome(status: int) -> DeliveryOutcome:
     return DeliveryOutcome(status, "redirect" if 300 <= status < 400 else "status")
 
 
-def _session(private: Sequence[Network], *, encrypted: bool) -> aiohttp.ClientSession:
+def guarded_session(private: Sequence[Network], *, encrypted: bool) -> aiohttp.ClientSession:
+    """Returns an HTTP client that connects to public addresses and to private networks; unencrypted to these alone."""
+
     def checked_socket(info: aiohttp.AddrInfoType) -> socket.socket:
         family, kind, protocol, _, address = info
         reached = ipaddress.ip_address(str(address[0]).partition("%")[0])

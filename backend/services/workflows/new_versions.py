@@ -115,7 +115,7 @@ def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> App
             status=manifest.status or "draft",
             now=now,
         )
-        pins = present.pins_for(names, {})
+        pins = present.with_tools(present.pins_for(names, {}), {})
         versions_sql.add_version(
             tx,
             workflow_id,
@@ -127,7 +127,7 @@ def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> App
         )
         return ApplyResult("Workflow", manifest.name, workflow_id, 1, "created")
     before = versions_sql.pins_of(tx, row.workflow_id, row.newest_version)
-    pins = present.pins_for(names, before)
+    pins = present.with_tools(present.pins_for(names, before), before)
     redefined = versions_sql.definition_text(tx, row.workflow_id, row.newest_version) != manifest.definition
     # A document without a status keeps the present status.
     status = manifest.status or row.status
@@ -176,7 +176,18 @@ def _workflows_that_use(
         before = pins_before.get(row.workflow_id, {})
         pins = before | present.pins_for(changed & before.keys(), before)
         if pins != before:
+            pins = _with_other_tools(tx, row, before, pins, present)
             yield add_next_version(tx, row, before, pins, now, status=row.status)
+
+
+def _with_other_tools(tx: Tx, row: WorkflowRow, before: Pins, pins: Pins, present: CurrentPins) -> Pins:
+    """Returns the pins of a next version, with the tools that its agents have now, and without those that they had."""
+    if not present.has_tools(before) and not present.has_tools(pins):
+        return pins
+    definition = versions_sql.definition_text(tx, row.workflow_id, row.newest_version)
+    named = {name: pins[name] for name in pinned_names(json.loads(definition or "null"))}
+    added = present.with_tools(named, before)
+    return {name: pins.get(name, pin) for name, pin in added.items()}
 
 
 def add_next_version(

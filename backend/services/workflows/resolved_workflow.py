@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -12,6 +12,7 @@ from backend.common.errors import ApiError
 from backend.common.json_text import JsonMapping
 from backend.common.states import DeadlineAction, StepStatus
 from backend.services.workflows import sql
+from backend.services.workflows.agent_tools import agent_tools
 from backend.services.workflows.child_readiness import ChildReadiness
 from backend.services.workflows.manifests.names import DEFAULT_ENVIRONMENT
 from backend.services.workflows.parameters import validates_quickly
@@ -86,6 +87,7 @@ class ResolvedStep:
     `title`, `instructions` and `approval` belong to an approval. `retry` is None without retries, `timeout_seconds`
     None for the environment's timeout. `outputs` says whether files are promoted.
     `when` is an expression; `accept` are the statuses of needed steps with which the step runs.
+    `tools` are the definitions of the agents that its agent has as tools, by name.
     """
 
     step: str
@@ -109,6 +111,7 @@ class ResolvedStep:
     fan_out: FanOut | None = None
     child: ChildWorkflow | None = None
     phase: Phase = Phase.MAIN
+    tools: Mapping[str, Definition] = field(default_factory=dict)
 
     @property
     def takes_slot(self) -> bool:
@@ -370,6 +373,11 @@ def _step(step: Definition, resources: Resources, phase: Phase) -> ResolvedStep:
         fan_out=_fan_out(step),
         child=_child(step),
         phase=phase,
+        tools={
+            name: resources[("agent", name)].definition
+            for name in (agent_tools(agent.definition) if agent else ())
+            if ("agent", name) in resources
+        },
     )
 
 

@@ -11,6 +11,7 @@ from backend.common.json_text import JsonMapping, JsonObject
 from backend.common.secrets import how_to_set
 from backend.resources.environments.sql import PackageState
 from backend.services.keys import sql as keys_sql
+from backend.services.workflows.agent_tools import agent_tools, is_allowed_server, server_tools
 from backend.services.workflows.pii_policy import why_not_applicable, why_unusable
 from backend.storage.database import Tx
 
@@ -109,6 +110,8 @@ def readiness(
     return [
         *_BY_STATUS[status],
         *_step_reasons(definition, resources),
+        *_tool_reasons(definition, resources),
+        *_server_reasons(definition, resources, capabilities),
         *_secret_reasons(definition, resources, capabilities),
         *_variable_reasons(definition, resources),
         *_connector_reasons(definition, resources),
@@ -187,7 +190,9 @@ def _step_reasons(definition: Definition, resources: Resources) -> Iterator[str]
 
 
 def _secret_reasons(definition: Definition, resources: Resources, capabilities: Capabilities) -> Iterator[str]:
-    for name in dict.fromkeys(step["agent"] for step in all_steps(definition)):
+    names = dict.fromkeys(step["agent"] for step in all_steps(definition))
+    tools = dict.fromkeys(tool for name in names for tool in _tools_of(name, resources))
+    for name in {**names, **tools}:
         agent = resources.get(("agent", name))
         for secret in () if agent is None else secrets_of(agent.definition):
             if secret not in capabilities.secrets:
@@ -208,6 +213,35 @@ def _variable_reasons(definition: Definition, resources: Resources) -> Iterator[
                     f"Environment '{environment_name}' has the variable '{name}', which agent '{agent_name}' names "
                     "as a secret: give it another name, or take it away."
                 )
+
+
+def _tool_reasons(definition: Definition, resources: Resources) -> Iterator[str]:
+    for name in dict.fromkeys(step["agent"] for step in all_steps(definition)):
+        for tool in _tools_of(name, resources):
+            agent = resources.get(("agent", tool))
+            if agent is None:
+                yield f"Agent '{name}' has no tool '{tool}': there was no agent of that name {_AT_THAT_TIME}."
+            elif agent.definition["type"] != "python":
+                yield f"Agent '{name}' cannot have agent '{tool}' as a tool, which is not of type python."
+
+
+def _server_reasons(definition: Definition, resources: Resources, capabilities: Capabilities) -> Iterator[str]:
+    for name in dict.fromkeys(step["agent"] for step in all_steps(definition)):
+        agent = resources.get(("agent", name))
+        for server in () if agent is None else server_tools(agent.definition):
+            url, secret = server["mcp"], server["secret"]
+            if not is_allowed_server(url, capabilities.mcp_hosts):
+                yield (
+                    f"Agent '{name}' has tools of the MCP server {url}, whose host this deployment does not allow: "
+                    "name it in `mcp_hosts` below [runtime] in the settings."
+                )
+            if secret is not None and secret not in capabilities.secrets:
+                yield f"Agent '{name}' needs the secret '{secret}', which is missing: {how_to_set(secret)}."
+
+
+def _tools_of(name: str | None, resources: Resources) -> list[str]:
+    agent = None if name is None else resources.get(("agent", name))
+    return [] if agent is None else agent_tools(agent.definition)
 
 
 def _connector_reasons(definition: Definition, resources: Resources) -> Iterator[str]:

@@ -9,6 +9,7 @@ from backend.common.json_text import canonical
 from backend.resources.environments import sql as environments
 from backend.resources.environments.lock import lock_digest
 from backend.services.workflows import definitions_sql, resources_sql, versions_sql
+from backend.services.workflows.agent_tools import agent_tools
 from backend.services.workflows.definitions_sql import UseRow
 from backend.services.workflows.rules import (
     Definition,
@@ -31,10 +32,30 @@ class CurrentPins:
         self._tx = tx
         self._current = versions_sql.present_pins(tx)
         self._equivalent: dict[tuple[Pin, Pin], bool] = {}
+        self._tools: dict[Pin, list[str]] = {}
 
     def pins_for(self, names: Iterable[ResourceKey], before: Pins) -> Pins:
         """Returns pins for names; keeps a pin of `before` unless its resource has changed, beyond its status."""
         return {name: self._pin(name, before.get(name)) for name in names}
+
+    def with_tools(self, pins: Pins, before: Pins) -> Pins:
+        """Returns pins, and those of the agents that they have as tools; keeps pins of `before` as `pins_for`."""
+        return self.pins_for(self._tools_of(pins), before) | pins
+
+    def has_tools(self, pins: Pins) -> bool:
+        """Returns whether an agent among the pins has another agent as a tool."""
+        return bool(self._tools_of(pins))
+
+    def _tools_of(self, pins: Pins) -> set[ResourceKey]:
+        return {("agent", name) for pin in pins.values() for name in self._tools_of_agent(pin)}
+
+    def _tools_of_agent(self, pin: Pin) -> list[str]:
+        if pin.kind != "agent" or pin.version is None:
+            return []
+        if pin not in self._tools:
+            text = versions_sql.definition_with_tools(self._tx, pin)
+            self._tools[pin] = [] if text is None else agent_tools(json.loads(text))
+        return self._tools[pin]
 
     def _pin(self, name: ResourceKey, before: Pin | None) -> Pin:
         present = self._current.get(name, Pin(*name, None, None))

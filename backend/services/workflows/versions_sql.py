@@ -143,10 +143,16 @@ _PINNED = Query(
     )
     .where(*_OF_VERSION),
 )
-_RESOURCE_DEFINITION = ScalarQuery[str](
+_OF_RESOURCE_VERSION = (
+    resource_versions.c.resource_id == bindparam("resource_id"),
+    resource_versions.c.version == bindparam("version"),
+)
+_RESOURCE_DEFINITION = ScalarQuery[str](select(resource_versions.c.definition).where(*_OF_RESOURCE_VERSION))
+# The code of agents may have 8 MiB: what can have no tools is not read.
+_DEFINITION_WITH_TOOLS = ScalarQuery[str](
     select(resource_versions.c.definition).where(
-        resource_versions.c.resource_id == bindparam("resource_id"), resource_versions.c.version == bindparam("version")
-    ),
+        *_OF_RESOURCE_VERSION, resource_versions.c.definition.like(literal_column("'%\"tools\":[%'"))
+    )
 )
 
 
@@ -233,6 +239,11 @@ def pinned_resources(tx: Tx, workflow_id: str, version: int) -> list[PinnedRow]:
 def resource_definition(tx: Tx, pin: Pin) -> str:
     """Returns the definition of a pinned version, which must exist."""
     return tx.scalar_one(_RESOURCE_DEFINITION, resource_id=pin.resource_id, version=pin.version)
+
+
+def definition_with_tools(tx: Tx, pin: Pin) -> str | None:
+    """Returns the definition of the version of an agent that may have tools; None for one without any."""
+    return tx.scalar(_DEFINITION_WITH_TOOLS, resource_id=pin.resource_id, version=pin.version)
 
 
 def _by_key(pins: Iterable[Pin]) -> Pins:

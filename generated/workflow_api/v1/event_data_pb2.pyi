@@ -77,6 +77,7 @@ class EventData(_message.Message):
     APPROVAL_EXPIRED_FIELD_NUMBER: _builtins.int
     STEP_ITEM_COMPLETED_FIELD_NUMBER: _builtins.int
     STEP_ITEM_FAILED_FIELD_NUMBER: _builtins.int
+    STEP_TOOL_CALL_FIELD_NUMBER: _builtins.int
     CHILD_STARTED_FIELD_NUMBER: _builtins.int
     CHILD_ENDED_FIELD_NUMBER: _builtins.int
     @_builtins.property
@@ -180,6 +181,10 @@ class EventData(_message.Message):
         """An attempt of an item of a fan-out failed."""
 
     @_builtins.property
+    def step_tool_call(self) -> Global___StepToolCallData:
+        """The model of a step called a tool."""
+
+    @_builtins.property
     def child_started(self) -> Global___ChildData:
         """A step started a run of another workflow, a child."""
 
@@ -215,14 +220,15 @@ class EventData(_message.Message):
         approval_expired: Global___ApprovalExpiredData | None = ...,
         step_item_completed: Global___StepItemCompletedData | None = ...,
         step_item_failed: Global___StepItemFailedData | None = ...,
+        step_tool_call: Global___StepToolCallData | None = ...,
         child_started: Global___ChildData | None = ...,
         child_ended: Global___ChildData | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_expired", b"approval_expired", "approval_reminded", b"approval_reminded", "approval_requested", b"approval_requested", "child_ended", b"child_ended", "child_started", b"child_started", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_item_completed", b"step_item_completed", "step_item_failed", b"step_item_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_expired", b"approval_expired", "approval_reminded", b"approval_reminded", "approval_requested", b"approval_requested", "child_ended", b"child_ended", "child_started", b"child_started", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_item_completed", b"step_item_completed", "step_item_failed", b"step_item_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "step_tool_call", b"step_tool_call", "warning", b"warning"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_expired", b"approval_expired", "approval_reminded", b"approval_reminded", "approval_requested", b"approval_requested", "child_ended", b"child_ended", "child_started", b"child_started", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_item_completed", b"step_item_completed", "step_item_failed", b"step_item_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_expired", b"approval_expired", "approval_reminded", b"approval_reminded", "approval_requested", b"approval_requested", "child_ended", b"child_ended", "child_started", b"child_started", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_item_completed", b"step_item_completed", "step_item_failed", b"step_item_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "step_tool_call", b"step_tool_call", "warning", b"warning"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_data: _TypeAlias = _typing.Literal["segment_started", "segment_ended", "run_started", "run_completed", "run_failed", "run_cancelled", "inputs_materialised", "step_started", "step_progress", "step_completed", "step_failed", "step_skipped", "approval_requested", "approval_decided", "output_promoted", "redaction_started", "redaction_completed", "publish_started", "publish_completed", "warning", "step_reused", "approval_reminded", "approval_expired", "step_item_completed", "step_item_failed", "child_started", "child_ended"]  # noqa: Y015
+    _WhichOneofReturnType_data: _TypeAlias = _typing.Literal["segment_started", "segment_ended", "run_started", "run_completed", "run_failed", "run_cancelled", "inputs_materialised", "step_started", "step_progress", "step_completed", "step_failed", "step_skipped", "approval_requested", "approval_decided", "output_promoted", "redaction_started", "redaction_completed", "publish_started", "publish_completed", "warning", "step_reused", "approval_reminded", "approval_expired", "step_item_completed", "step_item_failed", "step_tool_call", "child_started", "child_ended"]  # noqa: Y015
     _WhichOneofArgType_data: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_data) -> _WhichOneofReturnType_data | None: ...
 
@@ -534,6 +540,54 @@ class StepItemFailedData(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__retry_at) -> _WhichOneofReturnType__retry_at | None: ...
 
 Global___StepItemFailedData: _TypeAlias = StepItemFailedData  # noqa: Y015
+
+@_typing.final
+class StepToolCallData(_message.Message):
+    """Data of `step.tool_call`: nothing of what the model sent or got."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOL_FIELD_NUMBER: _builtins.int
+    DURATION_MS_FIELD_NUMBER: _builtins.int
+    INPUT_BYTES_FIELD_NUMBER: _builtins.int
+    OUTPUT_BYTES_FIELD_NUMBER: _builtins.int
+    OK_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    ITEM_INDEX_FIELD_NUMBER: _builtins.int
+    tool: _builtins.str
+    """Name of the function that the model called."""
+    duration_ms: _builtins.int
+    """How long the call took, in milliseconds."""
+    input_bytes: _builtins.int
+    """Bytes of the arguments, as JSON."""
+    output_bytes: _builtins.int
+    """Bytes of the result, as JSON."""
+    ok: _builtins.bool
+    """Whether the call gave a result, rather than an error."""
+    attempt: _builtins.int
+    """Number of the attempt of the step, from 1."""
+    item_index: _builtins.int
+    """Index of the item that the attempt is for, from 0; null where the step has no items."""
+    def __init__(
+        self,
+        *,
+        tool: _builtins.str = ...,
+        duration_ms: _builtins.int = ...,
+        input_bytes: _builtins.int = ...,
+        output_bytes: _builtins.int = ...,
+        ok: _builtins.bool = ...,
+        attempt: _builtins.int = ...,
+        item_index: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_item_index", b"_item_index", "item_index", b"item_index"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_item_index", b"_item_index", "attempt", b"attempt", "duration_ms", b"duration_ms", "input_bytes", b"input_bytes", "item_index", b"item_index", "ok", b"ok", "output_bytes", b"output_bytes", "tool", b"tool"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__item_index: _TypeAlias = _typing.Literal["item_index"]  # noqa: Y015
+    _WhichOneofArgType__item_index: _TypeAlias = _typing.Literal["_item_index", b"_item_index"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__item_index) -> _WhichOneofReturnType__item_index | None: ...
+
+Global___StepToolCallData: _TypeAlias = StepToolCallData  # noqa: Y015
 
 @_typing.final
 class StepSkippedData(_message.Message):

@@ -73,6 +73,15 @@ EVENT_DATA: dict[str, dict[str, Any]] = {
     "approval.expired": {"approval_id": "apr_1", "on_deadline": "reject"},
     "step.item_completed": {"item_index": 0, "attempt": 1, "outputs": 2},
     "step.item_failed": {"item_index": 0, "type": "ValueError", "message": "no", "attempt": 1, "retry_at": None},
+    "step.tool_call": {
+        "tool": "rates",
+        "duration_ms": 12,
+        "input_bytes": 18,
+        "output_bytes": 40,
+        "ok": True,
+        "attempt": 1,
+        "item_index": None,
+    },
     "child.started": {"run_id": "run_2", "status": "queued", "item_index": None},
     "child.ended": {"run_id": "run_2", "status": "completed", "item_index": 3},
 }

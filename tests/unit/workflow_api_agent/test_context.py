@@ -15,5 +15,5 @@ def public(kind: type) -> set[str]:
 
 def test_the_types_have_everything_that_the_context_has() -> None:
     attributes = {"attempt", "run_id", "step", "client_reference", "parameters", "input_text", "traceparent"}
-    attributes |= {"item_index", "failure"}
+    attributes |= {"item_index", "failure", "input"}
     assert public(Context) == public(inside.Context) | attributes

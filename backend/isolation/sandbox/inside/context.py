@@ -40,8 +40,10 @@ class Context:
         self._needs: dict[str, Any] = request["needs"]
         self._large_needs: dict[str, str] = request["large_needs"]
         self.item_index: int | None = request["item_index"]
+        self.input: dict[str, Any] | None = request["input"]
         self._item: Any = request["item"]
         self._large_item: str | None = request["large_item"]
+        self._call: str | None = request["call"]
         self._folders: dict[str, str] = request["folders"]
         for need in (*self._needs, *self._large_needs):
             # The sandbox has no folder for a step without files.
@@ -73,8 +75,12 @@ class Context:
 
     @property
     def idempotency_key(self) -> str:
-        """A key for calls to other services, equal in all attempts of this step, or of this item, of this run."""
-        return f"{self.run_id}/{self.step}" + ("" if self.item_index is None else f"/{self.item_index}")
+        """A key for calls to other services, equal in all attempts of this step, or of this item, of this run.
+
+        Calls of a tool have it in common where their arguments are equal.
+        """
+        parts = (self.run_id, self.step, self.item_index, self._call)
+        return "/".join(str(part) for part in parts if part is not None)
 
     @property
     def inputs(self) -> Path:

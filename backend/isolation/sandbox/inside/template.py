@@ -134,7 +134,7 @@ def rehearse(folder: str) -> None:
     outputs = {"levels": 1, "files": 1, "directories": 1}
     given = (
         *("attempt", "run_id", "step", "client_reference", "failure", "parameters", "input_text", "needs"),
-        *("large_needs", "item", "large_item", "item_index", "connectors", "secrets"),
+        *("large_needs", "item", "large_item", "item_index", "input", "call", "connectors", "secrets"),
     )
     for _ in range(_REHEARSALS):
         request = dict.fromkeys(given) | {"needs": {}, "large_needs": {}, "data_limits": limits}

@@ -163,6 +163,8 @@ def _reason_for_all(ended: EndedRun, new: NewVersion) -> str | None:
 def _reason_by_definition(before: ResolvedStep, now: ResolvedStep) -> str | None:
     if before.agent_id != now.agent_id or before.agent != now.agent:
         return "Its agent has changed."
+    if before.tools != now.tools:
+        return "An agent that its agent has as a tool has changed."
     # The status of an environment does not affect a step's value.
     if {**before.environment, "status": None} != {**now.environment, "status": None}:
         return "Its environment has changed."

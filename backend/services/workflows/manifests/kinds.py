@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from backend.common.json_text import JsonObject
+from backend.services.workflows.agent_tools import MOST_CALLS
 from backend.services.workflows.manifests.environment_variables import ENVIRONMENT_VARIABLES
 from backend.services.workflows.manifests.names import DEFAULT_ENVIRONMENT
 from backend.services.workflows.manifests.packages import PYTHON
@@ -12,6 +13,7 @@ from backend.services.workflows.manifests.publishing import GRAPH_STORES
 from backend.services.workflows.manifests.python_agent import PYTHON_AGENT
 from backend.services.workflows.manifests.records import LONG_TEXT, Field, ListOf, Record, Variant, name_field
 from backend.services.workflows.manifests.shapes import HTTP_ADDRESS, SECRET_NAME, Flag, Number, OneOf, Text, Whole
+from backend.services.workflows.manifests.tools import TOOLS
 from backend.services.workflows.manifests.variables_schema import with_references
 from backend.services.workflows.manifests.workflow_fields import JSON_SCHEMA, WORKFLOW
 
@@ -133,10 +135,16 @@ AGENT_TYPES: Final[Mapping[str, Record]] = {
                 example={"type": "object", "required": ["title"]},
             ),
             "tools": Field(
-                ListOf(OneOf("inputs", "files", "connectors"), most=3, unique=True),
+                TOOLS,
                 default=[],
-                about="What the model may list and read.",
-                example=["inputs", "files"],
+                about="What the model may list and read, by a word, and what it may call: agents as `{agent: NAME}`, "
+                "tools of MCP servers as `{mcp: URL, secret: NAME, only: [NAME]}`.",
+                example=["inputs", {"agent": "exchange-rates"}],
+            ),
+            "max_tool_calls": Field(
+                Whole(1, MOST_CALLS),
+                about="Most calls of tools in one attempt; 50 without it, or 200 where all tools are words.",
+                example=20,
             ),
             "max_tokens": Field(
                 Whole(1, 1_000_000), about="Most tokens of one answer; the provider's without it.", example=4_000

@@ -17,6 +17,7 @@ from backend.services.workflows.manifests.nodes import DocumentNode, Problem, wi
 from backend.services.workflows.manifests.packages import package_problems
 from backend.services.workflows.manifests.python_agent import Code, add_code, code_of
 from backend.services.workflows.manifests.rules import ResourceReference, references, workflow_gaps, workflow_problems
+from backend.services.workflows.manifests.tools import tool_problems, tool_references
 from backend.services.workflows.manifests.variables import (
     NO_VARIABLES,
     InsertedDocument,
@@ -31,6 +32,11 @@ from backend.services.workflows.rules import all_steps
 from workflow_api.v1 import errors_pb2
 
 _MOST_PROBLEMS = 200
+_LATER_FIELDS = {
+    "Environment": ("python", "variables"),
+    "Agent": ("max_tool_calls",),
+    "Workflow": ("on_failure", "always", "schedules", "budget"),
+}
 _LATER_STEP_FIELDS = frozenset(
     {
         "timeout_seconds",
@@ -221,6 +227,8 @@ def _read(given: ManifestText, node: DocumentNode, checks: ContentChecks) -> _Do
         named += references(value, node)
     code = None
     if value["kind"] == "Agent":
+        problems += tool_problems(value, node)
+        named += tool_references(value, node)
         problems += add_code(value, node, given.attachments, checks)
         code = code_of(value, given.attachments)
     if value["kind"] == "Environment" and value.get("python"):
@@ -246,15 +254,11 @@ def _read(given: ManifestText, node: DocumentNode, checks: ContentChecks) -> _Do
 
 def _leave_out_later_fields(kind: str, value: JsonObject) -> None:
     """Removes defaults of fields that earlier releases lacked, so that an unchanged document makes no new version."""
-    if kind == "Environment" and value["python"] is None:
-        del value["python"]
-    if kind == "Environment" and not value["variables"]:
-        del value["variables"]
+    for name in _LATER_FIELDS.get(kind, ()):
+        if name in value and not value[name]:
+            del value[name]
     if kind != "Workflow":
         return
-    for name in ("on_failure", "always", "schedules", "budget"):
-        if not value[name]:
-            del value[name]
     for step in all_steps(value):
         if step["outputs"] is True:
             del step["outputs"]

@@ -23,6 +23,7 @@ from backend.services.workflows.manifests.attachments import (
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem
 from backend.services.workflows.manifests.records import Field, ListOf, Record, name_field
 from backend.services.workflows.manifests.shapes import INVALID, SECRET_NAME, CheckedValue, JsonSchema, Text
+from backend.services.workflows.manifests.workflow_fields import JSON_SCHEMA
 
 LARGEST_MODULE_BYTES: Final = 2**20
 _ENTRY: Final = "run"
@@ -79,7 +80,7 @@ class _PythonAgent(Record):
             problems.append(Problem(node.line, "entrypoint", "is required beside source"))
         # Absent fields are left out, so that definitions from before these fields existed stay equal.
         absent = {*_WAYS, "entrypoint"} - {*given, *(["entrypoint"] if named else [])}
-        absent |= set() if values["secrets"] else {"secrets"}
+        absent |= {name for name in ("secrets", "input_schema") if not values[name]}
         return {field: value for field, value in values.items() if field not in absent}
 
     def json_schema(self) -> JsonSchema:
@@ -120,6 +121,12 @@ PYTHON_AGENT: Final = _PythonAgent(
             default=[],
             about="Names of secrets of the deployment, whose values `context.secret(name)` returns.",
             example=["rates-api"],
+        ),
+        "input_schema": Field(
+            JSON_SCHEMA,
+            about="JSON Schema of type `object` that `context.input` fits where the agent is a tool of a model; "
+            "its `description` tells the model what the tool does.",
+            example={"type": "object", "required": ["currency"]},
         ),
     }
 )

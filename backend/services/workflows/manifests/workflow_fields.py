@@ -59,6 +59,9 @@ def schema_problems(value: Any, node: DocumentNode, checks: ContentChecks) -> It
         case {"kind": "Agent", "output_schema": dict(schema)}:
             found = checks.schema_problem(schema, answer=True)
             line, field = node.line_of("output_schema"), "output_schema"
+        case {"kind": "Agent", "input_schema": dict(schema)}:
+            found = checks.schema_problem(schema, answer=True)
+            line, field = node.line_of("input_schema"), "input_schema"
         case _:
             return
     if found is not None:

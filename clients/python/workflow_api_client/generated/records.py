@@ -971,6 +971,33 @@ class StepItemFailedEvent(Event):
     data: StepItemFailedData
 
 
+class StepToolCallData(TypedDict):
+    """Data of `step.tool_call`: nothing of what the model sent or got."""
+
+    tool: str
+    """Name of the function that the model called."""
+    duration_ms: int
+    """How long the call took, in milliseconds."""
+    input_bytes: int
+    """Bytes of the arguments, as JSON."""
+    output_bytes: int
+    """Bytes of the result, as JSON."""
+    ok: bool
+    """Whether the call gave a result, rather than an error."""
+    attempt: int
+    """Number of the attempt of the step, from 1."""
+    item_index: int | None
+    """Index of the item that the attempt is for, from 0; null where the step has no items."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepToolCallEvent(Event):
+    """The model of a step called a tool."""
+
+    type: Literal["step.tool_call"]
+    data: StepToolCallData
+
+
 class ChildData(TypedDict):
     """Data of `child.started` and `child.ended`."""
 
@@ -1175,6 +1202,7 @@ AnyEvent = Union[
     ApprovalExpiredEvent,
     StepItemCompletedEvent,
     StepItemFailedEvent,
+    StepToolCallEvent,
     ChildStartedEvent,
     ChildEndedEvent,
 ]
@@ -1206,6 +1234,7 @@ EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
     "approval.expired": ApprovalExpiredEvent,
     "step.item_completed": StepItemCompletedEvent,
     "step.item_failed": StepItemFailedEvent,
+    "step.tool_call": StepToolCallEvent,
     "child.started": ChildStartedEvent,
     "child.ended": ChildEndedEvent,
 }

@@ -80,6 +80,32 @@ TYPES = {rules_of(field).tag for field in EventData.DESCRIPTOR.fields}
             {"knowledge_graph": "facts", "graph": "urn:x", "triples": 1_200},
             "1,200 triples were published in facts, as urn:x.",
         ),
+        (
+            "step.tool_call",
+            {
+                "tool": "rates",
+                "duration_ms": 1200,
+                "input_bytes": 18,
+                "output_bytes": 40,
+                "ok": True,
+                "attempt": 1,
+                "item_index": None,
+            },
+            "count called rates: 1,200 ms, 18 bytes in, 40 out.",
+        ),
+        (
+            "step.tool_call",
+            {
+                "tool": "rates",
+                "duration_ms": 5,
+                "input_bytes": 18,
+                "output_bytes": 40,
+                "ok": False,
+                "attempt": 1,
+                "item_index": 2,
+            },
+            "count, item 2, called rates without a result: 5 ms, 18 bytes in, 40 out.",
+        ),
         ("step.reused", {"run_id": "run_1", "outputs": 1}, "count was reused from run_1."),
         ("step.item_completed", {"item_index": 7, "attempt": 1, "outputs": 0}, "Item 7 of count completed."),
         (
@@ -107,7 +133,7 @@ def test_each_event_is_a_sentence(kind: str, data: dict[str, Any], said: str) ->
 
 
 def test_every_type_of_the_contract_has_a_sentence_and_a_filter() -> None:
-    assert len(TYPES) == 27
+    assert len(TYPES) == 28
     assert {kind for _, kinds in KINDS.values() for kind in kinds} == TYPES
     assert not [kind for kind in TYPES if sentence(kind, "s", "[]") != kind]
 

@@ -45,6 +45,8 @@ GOOD_VALUES = {
     "packages.wheels": "/wheels",
     "packages.folder": "/packages",
     "webhooks.private_networks": "10.0.0.0/8",
+    "runtime.mcp_private_networks": "10.0.0.0/8",
+    "runtime.mcp_hosts": "tools.example.org,mcp.example.com",
     "oidc.issuer": "https://login.example.org",
     "oidc.client_id": "console",
     "oidc.client_secret": "oidc",

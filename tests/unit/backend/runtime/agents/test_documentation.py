@@ -44,6 +44,8 @@ def test_everything_in_the_context_is_documented() -> None:
         "item": None,
         "large_item": None,
         "item_index": None,
+        "input": None,
+        "call": None,
         "connectors": {},
         "secrets": {},
         "trace": {},

@@ -11,6 +11,7 @@ from tests.support.content_checks import UNBOUNDED
 from tests.unit.backend.services.workflows.manifests.documents import environment, problem_fields, problems, workflow
 
 GIB = 2**30
+MCP = "https://tools.example.org/mcp"
 RUN = "def run(context):\n    return 1\n"
 
 
@@ -106,6 +107,11 @@ ALLOWED = [
         request_timeout_seconds=900,
         stream=True,
     ),
+    llm(
+        tools=["inputs", {"agent": "Rates of today"}, {"mcp": MCP, "secret": "key", "only": ["a-1"]}],
+        max_tool_calls=200,
+    ),
+    agent(input_schema={"type": "object", "properties": {"a": {"type": "string"}}}),
     {"kind": "KnowledgeGraph", "name": "g"},
 ]
 
@@ -224,6 +230,22 @@ REFUSED = [
     ),
     (llm(tools=["shell"]), "tools[0]"),
     (llm(tools=["inputs", "inputs"]), "tools[1]"),
+    (llm(tools=[{}]), "tools[0]"),
+    (llm(tools=[1]), "tools[0]"),
+    (llm(tools=[{"agent": "a", "only": ["b"]}]), "tools[0].only"),
+    (llm(tools=[{"agent": "a", "confirm": True}]), "tools[0].confirm"),
+    (llm(tools=[{"agent": ""}]), "tools[0].agent"),
+    (llm(tools=["inputs", {"agent": "read input"}]), "tools[1]"),
+    (llm(tools=[{"agent": "a b"}, {"agent": "a.b"}]), "tools[1]"),
+    (llm(tools=[{"agent": "a"}, {"mcp": MCP, "only": ["a"]}]), "tools[1]"),
+    (llm(tools=[{"mcp": MCP}]), "tools[0].only"),
+    (llm(tools=[{"mcp": MCP, "only": []}]), "tools[0].only"),
+    (llm(tools=[{"mcp": MCP, "only": ["a b"]}]), "tools[0].only[0]"),
+    (llm(tools=[{"mcp": "https://name:word@host/mcp", "only": ["a"]}]), "tools[0].mcp"),
+    (llm(max_tool_calls=0), "max_tool_calls"),
+    (llm(max_tool_calls=201), "max_tool_calls"),
+    (agent(input_schema={"type": "array"}), "input_schema"),
+    (agent(input_schema={"type": "object", "properties": {"a": {"$ref": "#"}}}), "input_schema"),
     (llm(max_tokens=0), "max_tokens"),
     (llm(temperature=2.1), "temperature"),
     (llm(request_timeout_seconds=901), "request_timeout_seconds"),
@@ -347,6 +369,13 @@ def test_a_time_limit_goes_in_quarters_of_an_hour(quarters: int) -> None:
 @pytest.mark.parametrize("hours", [0, 0.2, 0.26, 0.375, 167.9, 168.25, -1, True, "1", float("1e300")])
 def test_any_other_time_limit_is_refused(hours: object) -> None:
     assert problem_fields(workflow(settings={"max_run_hours": hours})) == ["settings.max_run_hours"]
+
+
+def test_agents_without_the_later_fields_have_the_definition_of_earlier_releases() -> None:
+    manifests = [load_manifests([("m.yaml", json.dumps(each))], UNBOUNDED)[0] for each in (llm(), agent())]
+    asking, counting = (json.loads(each.definition) for each in manifests)
+    assert not {"max_tool_calls"} & asking.keys()
+    assert not {"input_schema"} & counting.keys()
 
 
 def test_defaults_are_the_contracts() -> None:

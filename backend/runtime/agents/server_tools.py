@@ -1,0 +1,142 @@
+"""Tools of MCP servers that a model may call: what the servers say of them, and their calls."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from yarl import URL
+
+from backend.common import json_text
+from backend.common.json_text import JsonMapping
+from backend.common.secret_scrubbing import Scrubber
+from backend.isolation.sandbox.inside.plain_json import deeper_than
+from backend.runtime.agents.agent_tools import INVALID_INPUT, told_error, told_result, usable_input
+from backend.runtime.agents.base import StepFailed, StepRequest, ToolServices, ValueReader
+from backend.runtime.agents.failures import plain
+from backend.runtime.agents.mcp_client import McpClient, McpError
+from backend.runtime.agents.tools import ToolResult
+from backend.services.workflows.agent_tools import is_allowed_server, server_tools
+
+_LONGEST_DESCRIPTION: Final = 4_096
+_LONGEST_SCHEMA_BYTES: Final = 32 * 1024
+_SERVER_ERROR: Final = "ToolServerError"
+_TOOL_ERROR: Final = "ToolError"
+ANY_OBJECT: Final[JsonMapping] = {"type": "object", "additionalProperties": True}
+
+
+class ServerTool(NamedTuple):
+    """A tool of a server as the model sees it; `problem` says why a call of it can only fail, None where it may not."""
+
+    name: str
+    description: str
+    schema: JsonMapping
+    client: McpClient
+    scrubber: Scrubber
+    problem: str | None = None
+
+
+class ServerTools:
+    """The tools of the MCP servers of one agent, in one attempt."""
+
+    def __init__(self, request: StepRequest, services: ToolServices, read_value: ValueReader) -> None:
+        self._request = request
+        self._services = services
+        self._read_value = read_value
+        self._clients: list[McpClient] = []
+        self.tools: list[ServerTool] = []
+
+    async def open(self) -> None:
+        """Asks each server what its tools are; one that does not say so has tools whose calls fail.
+
+        Raises:
+            StepFailed: the deployment does not allow a server, or its secret cannot be used.
+        """
+        for server in server_tools(self._request.agent):
+            self.tools += await self._tools_of(server)
+
+    async def close(self) -> None:
+        """Ends every session."""
+        await asyncio.gather(*(client.close() for client in self._clients))
+
+    async def call(self, tool: ServerTool, arguments: Mapping[str, Any]) -> ToolResult:
+        """Returns the result of a call, or how it failed, as the model is told.
+
+        Raises:
+            StepFailed: the step fails, because no other call could succeed.
+        """
+        given, problem = usable_input(arguments, self._request.data_limits.json_levels)
+        if problem is None:
+            problem = await self._services.check_input(tool.schema, given)
+        if problem is not None:
+            return told_error(INVALID_INPUT, problem)
+        if tool.problem is not None:
+            return told_error(_SERVER_ERROR, tool.problem)
+        try:
+            result = await tool.client.call(tool.name, given)
+        except McpError as error:
+            said = await self._services.hand_on(tool.scrubber.text(plain(error)))
+            return told_error(_SERVER_ERROR, said)
+        content = await asyncio.to_thread(lambda: tool.scrubber.value(_content(result)))
+        swept = await self._services.hand_on(content)
+        if result.get("isError") is True:
+            return told_error(_TOOL_ERROR, plain(json_text.text_of(swept)))
+        return told_result(swept)
+
+    async def _tools_of(self, server: JsonMapping) -> list[ServerTool]:
+        services, url = self._services, server["mcp"]
+        if not is_allowed_server(url, services.mcp_hosts):
+            host = plain(URL(url).host or "")
+            reason = f"this deployment allows no tools of the MCP server {host} (runtime.mcp_hosts)"
+            raise StepFailed("NetworkNotAllowed", reason, final=True)
+        token = None if server["secret"] is None else await services.secret(server["secret"])
+        client = McpClient(url, token, services.mcp_networks, self._read_value)
+        self._clients.append(client)
+        scrubber = Scrubber([] if token is None else [token])
+        names: Sequence[str] = server["only"]
+        try:
+            found = await client.tools(names)
+        except McpError as error:
+            why = scrubber.text(plain(error))
+            return [ServerTool(name, f"Not available: {why}", ANY_OBJECT, client, scrubber, why) for name in names]
+        return [await self._tool(name, found.get(name), client, scrubber) for name in names]
+
+    async def _tool(
+        self, name: str, found: Mapping[str, Any] | None, client: McpClient, scrubber: Scrubber
+    ) -> ServerTool:
+        if found is None:
+            why = "the server has no such tool"
+            return ServerTool(name, f"Not available: {why}", ANY_OBJECT, client, scrubber, why)
+        schema, problem = found.get("inputSchema"), None
+        if not isinstance(schema, dict):
+            problem = "must be a JSON object"
+        elif len(json_text.write(schema).encode(errors="replace")) > _LONGEST_SCHEMA_BYTES or deeper_than(
+            json_text.write(schema).encode(errors="replace"), self._request.data_limits.json_levels
+        ):
+            problem = f"must have at most {_LONGEST_SCHEMA_BYTES:,} bytes"
+        else:
+            problem = await self._services.check_schema(schema)
+        if problem is not None or not isinstance(schema, dict):
+            why = f"the schema of its input is not usable: it {plain(problem)}"
+            return ServerTool(name, f"Not available: {why}", ANY_OBJECT, client, scrubber, why)
+        about = found.get("description")
+        description = scrubber.text(plain(about, _LONGEST_DESCRIPTION)) if isinstance(about, str) else ""
+        return ServerTool(name, description or f"Calls the tool {name}.", schema, client, scrubber)
+
+
+def _content(result: Mapping[str, Any]) -> Any:
+    """Returns what a tool gave: its structured content, or its texts; other content is named alone."""
+    structured = result.get("structuredContent")
+    if isinstance(structured, dict):
+        return structured
+    parts = result.get("content")
+    texts = [_text_of(part) for part in parts] if isinstance(parts, list) else []
+    return texts[0] if len(texts) == 1 else texts
+
+
+def _text_of(part: Any) -> str:
+    match part:
+        case {"type": "text", "text": str(text)}:
+            return plain(text, len(text))
+        case {"type": str(kind)}:
+            return f"[content of type {plain(kind, 40)} is left out]"
+    return "[content is left out]"
