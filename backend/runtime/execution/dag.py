@@ -2,8 +2,9 @@
 
 A step begins when every step that it needs has ended with a status that it accepts, by default `completed`. Behind an
 optional step that failed, optional steps are skipped, and required ones blocked: they cannot work without what they
-need, so the run cannot go on. Behind a step that its condition skipped, steps are skipped. A failed step that is
-neither optional nor accepted by every step that needs it fails the run, and steps behind it are blocked.
+need, so the run cannot go on. Behind a step that its condition skipped, steps are skipped, once all that they need has
+ended and nothing of it blocks them. A failed step that is neither optional nor accepted by every step that needs it
+fails the run, and steps behind it are blocked.
 
 Steps of `on_failure` and `always` have plans of their own: they need nothing, and fail nothing.
 """
@@ -130,5 +131,7 @@ def _final_status(step: ResolvedStep, status: Status, steps: Mapping[str, Resolv
         for need, state in unmet.items()
     ):
         return StepStatus.BLOCKED
-    blocks = not step.optional and step.step in without_failed_need(steps, status)
-    return StepStatus.BLOCKED if blocks else StepStatus.SKIPPED
+    if not step.optional and step.step in without_failed_need(steps, status):
+        return StepStatus.BLOCKED
+    # A need that is still to end may block the step: the order in which needs end must not decide.
+    return None if any(status[need] in _UNFINISHED for need in step.needs) else StepStatus.SKIPPED

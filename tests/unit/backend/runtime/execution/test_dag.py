@@ -44,6 +44,16 @@ def test_a_required_step_behind_an_optional_failure_is_stuck() -> None:
     assert (now.block, now.skip, now.stuck, now.failed) == (("b", "c_"), (), "b", None)
 
 
+@pytest.mark.parametrize("order", ["ab_", "b_a"])
+def test_a_required_step_behind_a_skip_and_an_optional_failure_is_blocked_in_any_order(order: str) -> None:
+    status = {"a": "running", "b_": "running", "c": "pending"}
+    for step, end in sorted({"a": "skipped", "b_": "failed"}.items(), key=lambda item: order.index(item[0])):
+        status[step] = end
+        now = plan(_steps(a="", b_="", c="a b_"), status)
+        assert now.skip == ()
+    assert now.block == ("c",)
+
+
 def test_a_required_failure_blocks_what_is_behind_it_and_nothing_else() -> None:
     now = plan(_steps(a="", b="a", c="", d_="b"), {"a": "failed", "b": "pending", "c": "pending", "d_": "pending"})
     assert (now.failed, now.block, now.stuck) == ("a", ("b", "d_"), None)
