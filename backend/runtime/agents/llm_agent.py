@@ -28,7 +28,6 @@ from backend.runtime.agents.base import (
 from backend.runtime.agents.failures import plain, time_limit
 from backend.runtime.agents.metered_model import metered
 from backend.runtime.agents.progress import ClockPauses, limit_progress, pause_clock
-from backend.runtime.agents.server_tools import ServerTools
 from backend.runtime.agents.tools import tools_of
 from backend.services.workflows.agent_tools import agent_tools, most_calls, server_tools, words
 from backend.settings import StepDataLimits
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.toolsets import AbstractToolset
+
+    from backend.runtime.agents.server_tools import ServerTools
 
 TEXT_ANSWER: Final = "answer.md"
 STRUCTURED_ANSWER: Final = "answer.json"
@@ -293,13 +294,16 @@ class _Conversation:
         reporting = pause_clock(self._on_progress, self._pauses)
         return AgentTools(deps.sandbox, deps.read_value, self._paused(deps.tools), self._request, reporting)
 
-    def _servers_of_tools(self) -> ServerTools | None:
+    def _servers_of_tools(self) -> "ServerTools | None":
         deps = self._deps
         if deps is None or deps.tools is None or not server_tools(self._request.agent):
             return None
+        # The client of MCP servers takes long to import, and few agents have their tools.
+        from backend.runtime.agents.server_tools import ServerTools
+
         return ServerTools(self._request, self._paused(deps.tools), deps.read_value)
 
-    def _tools_of_servers(self, servers: ServerTools) -> "AbstractToolset[object]":
+    def _tools_of_servers(self, servers: "ServerTools") -> "AbstractToolset[object]":
         from backend.runtime.agents.toolset import toolset_of_servers
 
         return toolset_of_servers(servers, MORE_TRIES, self._record_call)

@@ -221,7 +221,7 @@ def _claims_failing(world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch, fail: 
     """Has what takes a queued segment committed by `fail`."""
 
     def commits(work: Work, _: str, commit: Commit) -> Any:
-        return fail(commit) if work.__qualname__.startswith("_Claim._take") else commit()
+        return fail(commit) if work.__qualname__.startswith("_Claim.") else commit()
 
     _commit_by(commits, world, monkeypatch)
 

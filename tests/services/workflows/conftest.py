@@ -142,6 +142,8 @@ def add_key(services: Services) -> Callable[..., str]:
             "expires_at": 2**50,
             "rate_limit_rpm": 60,
             "daily_run_quota": 100,
+            "daily_tokens": None,
+            "daily_cost_microusd": None,
             "max_concurrent_runs": 10,
             "revoked_at": None,
         }

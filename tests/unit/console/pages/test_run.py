@@ -340,7 +340,7 @@ def test_events_are_filtered_by_kind_and_step() -> None:
     backend = services()
     page = html(answered(backend, "GET", ONE, HERE, query={"kind": "progress", "of": "count"}))
     asked = backend.asked("RunsService/ListRunEvents")[0]
-    assert (list(asked.types), asked.step) == (["step.progress"], "count")
+    assert (list(asked.types), asked.step) == (["step.progress", "step.tool_call"], "count")
     assert '<option value="progress" selected>' in page
 
 

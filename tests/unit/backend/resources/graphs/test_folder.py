@@ -75,7 +75,7 @@ def test_what_is_removed_is_gone_from_the_files_as_well(folder: FolderGraph, tmp
     assert count(folder) == 2
 
 
-@pytest.mark.parametrize("part", ["_all", "_make_current"])
+@pytest.mark.parametrize("part", ["_all_quads", "_make_current"])
 def test_a_rewriting_that_fails_leaves_no_half_database(
     folder: FolderGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:

@@ -24,6 +24,7 @@ MANIFESTS = [*sorted((ROOT / "examples").rglob("*.yaml")), *sorted((ROOT / "test
 BEYOND = {
     "code": "its syntax is Python's",
     "memory_mb": "2048.0 is an integer in JSON Schema",
+    "input_schema": "schemas have rules of their own",
     "output_schema": "schemas have rules of their own",
     "result.step": "which steps there are",
     "steps[0].approval": "between fields",
@@ -39,6 +40,7 @@ BEYOND = {
     "parameters[0].minimum": "between fields",
     "parameters[1].name": "between parameters",
     "publish[1].knowledge_graph": "between entries",
+    "tools[2]": "between entries, by the names of their functions",
 }
 """Fields of refused documents that a schema may accept, and why."""
 
