@@ -82,8 +82,9 @@ def _believed(usage: "RequestUsage") -> CallTokens:
     return CallTokens(given, output, cached, _bounded(usage.cache_write_tokens, given - cached))
 
 
-def _bounded(number: int, most: int) -> int:
-    return min(max(number, 0), most)
+def _bounded(number: float, most: int) -> int:
+    # Clients of providers pass on whatever number the answer has.
+    return 0 if number != number else int(min(max(number, 0), most))
 
 
 def _require_room(budget: RunBudget) -> None:
