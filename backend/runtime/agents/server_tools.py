@@ -106,13 +106,13 @@ class ServerTools:
         if found is None:
             why = "the server has no such tool"
             return ServerTool(name, f"Not available: {why}", ANY_OBJECT, client, scrubber, why)
-        schema, problem = found.get("inputSchema"), None
+        schema, problem = scrubber.value(found.get("inputSchema")), None
         if not isinstance(schema, dict):
             problem = "must be a JSON object"
-        elif len(json_text.write(schema).encode(errors="replace")) > _LONGEST_SCHEMA_BYTES or deeper_than(
-            json_text.write(schema).encode(errors="replace"), self._request.data_limits.json_levels
-        ):
+        elif len(payload := json_text.write(schema).encode()) > _LONGEST_SCHEMA_BYTES:
             problem = f"must have at most {_LONGEST_SCHEMA_BYTES:,} bytes"
+        elif deeper_than(payload, levels := self._request.data_limits.json_levels):
+            problem = f"must be nested at most {levels} levels deep"
         else:
             problem = await self._services.check_schema(schema)
         if problem is not None or not isinstance(schema, dict):
