@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backend.common import json_text
-from backend.common.json_text import UnstorableJsonError, parse_strict
+from backend.common.json_text import JsonText, UnstorableJsonError, parse_strict
 from backend.isolation.sandbox import Sandbox
 from backend.isolation.sandbox.inside.plain_json import deeper_than
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, ToolServices, ValueReader, event_budget
@@ -192,7 +192,8 @@ def told_result(value: Any) -> ToolResult:
     text = json_text.text_of(value)
     payload = text.encode(errors="replace")
     if len(payload) <= MOST_RESULT_BYTES:
-        return {"result": value}
+        # A sweep may have made a large value small.
+        return {"result": json_text.parse(text) if isinstance(value, JsonText) else value}
     return {
         "result_cut": payload[:MOST_RESULT_BYTES].decode(errors="ignore"),
         "note": f"The result has {len(payload):,} bytes of JSON; everything after byte {MOST_RESULT_BYTES:,} is cut.",

@@ -228,6 +228,17 @@ def test_what_a_tool_gives_the_model_is_swept_by_the_policy(asking: RuntimeWorld
     assert "jane.roe" not in json.dumps([request.body for request in server.requests])
 
 
+def test_a_large_result_that_the_sweep_makes_small_is_told_as_json(
+    asking: RuntimeWorld, server: OpenAIServer
+) -> None:
+    server.will(*calls({}))
+    tool(asking, "def run(context):\n    return ['jane.roe.of.the.long.house@example.org'] * 2_200\n")
+    model(asking)
+    row = asking.until_ended(asked(asking, workflow={"pii_policy": {"mode": "redact"}}))
+    assert row.status == "completed", row.error_message
+    assert told(server) == [{"result": ["[EMAIL_ADDRESS]"] * 2_200}]
+
+
 def test_a_tool_is_pinned_by_the_version_and_not_deleted(asking: RuntimeWorld, server: OpenAIServer) -> None:
     tool(asking, "def run(context):\n    return 1\n")
     model(asking)
