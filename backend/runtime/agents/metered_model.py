@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
 from backend.resources.model_prices import CallPrice, CallTokens
@@ -84,7 +85,7 @@ def _believed(usage: "RequestUsage") -> CallTokens:
 
 def _bounded(number: float, most: int) -> int:
     # Clients of providers pass on whatever number the answer has.
-    return 0 if number != number else int(min(max(number, 0), most))
+    return 0 if isnan(number) else int(min(max(number, 0), most))
 
 
 def _require_room(budget: RunBudget) -> None:

@@ -81,9 +81,7 @@ def _of_agent(agents: AgentTools, function: str, name: str) -> Tool[object]:
     return _tool(call, function, description, schema)
 
 
-def _tool(
-    call: Callable[..., Awaitable[Any]], name: str, description: str, schema: Mapping[str, Any]
-) -> Tool[object]:
+def _tool(call: Callable[..., Awaitable[Any]], name: str, description: str, schema: Mapping[str, Any]) -> Tool[object]:
     tool: Tool[object] = Tool.from_schema(call, name, description, dict(schema))
     # By its own validator, arguments that are no object would raise, rather than be corrected by the model.
     tool.function_schema.validator = _ANY_ARGUMENTS

@@ -228,9 +228,7 @@ def test_what_a_tool_gives_the_model_is_swept_by_the_policy(asking: RuntimeWorld
     assert "jane.roe" not in json.dumps([request.body for request in server.requests])
 
 
-def test_a_large_result_that_the_sweep_makes_small_is_told_as_json(
-    asking: RuntimeWorld, server: OpenAIServer
-) -> None:
+def test_a_large_result_that_the_sweep_makes_small_is_told_as_json(asking: RuntimeWorld, server: OpenAIServer) -> None:
     server.will(*calls({}))
     tool(asking, "def run(context):\n    return ['jane.roe.of.the.long.house@example.org'] * 2_200\n")
     model(asking)
