@@ -36,7 +36,7 @@ def _metered(wrapped: "Model", meter: ModelMeter, price: CallPrice) -> "Model":
     from pydantic_ai.models.wrapper import WrapperModel
 
     def count(usage: "RequestUsage") -> None:
-        tokens = _believed(usage)
+        tokens = _bounded_tokens(usage)
         meter.add(tokens, price(tokens))
 
     class MeteredModel(WrapperModel):
@@ -76,7 +76,7 @@ def _metered(wrapped: "Model", meter: ModelMeter, price: CallPrice) -> "Model":
     return MeteredModel(wrapped)
 
 
-def _believed(usage: "RequestUsage") -> CallTokens:
+def _bounded_tokens(usage: "RequestUsage") -> CallTokens:
     """Returns the tokens that a provider reported, within bounds."""
     given, output = _bounded(usage.input_tokens, _MOST_TOKENS), _bounded(usage.output_tokens, _MOST_TOKENS)
     cached = _bounded(usage.cache_read_tokens, given)
