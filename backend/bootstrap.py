@@ -44,6 +44,7 @@ from backend.services.keys.servicer import CallerServicer, KeysServicer, UsageSe
 from backend.services.live_edges import LiveEdges
 from backend.services.logs import sql as logs_sql
 from backend.services.logs.servicer import Logs, LogsServicer
+from backend.services.model_usage import sql as model_usage_sql
 from backend.services.model_usage.servicer import ModelUsageServicer
 from backend.services.outputs.servicer import OutputsServicer
 from backend.services.previews.servicer import Previews, PreviewsServicer
@@ -384,6 +385,7 @@ def _runtime(
     for rules in (
         erasure.rules(runtime),
         usage_sql.RETENTION,
+        model_usage_sql.RETENTION,
         audit_sql.RETENTION,
         sign_in.RETENTION,
         deletion.RETENTION,

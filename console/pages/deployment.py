@@ -28,6 +28,8 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "usage_records": ("Single calls", "What the usage pages list as the newest calls and refusals."),
     "usage_hours": ("Counts of calls by the hour", "What the charts of usage are made of."),
+    "model_usage": ("Use of models by attempts", "What the page of a run's use of models lists by step."),
+    "model_usage_days": ("Use of models by the day", "What the pages of the use of models add up."),
     "audit_records": ("Audit trail", "Who did what and when."),
     "sessions": ("Sessions of people", "After that everybody signs in again."),
     "sign_in_tries": ("Failed sign-ins", "What guesses of passwords are counted by."),

@@ -63,7 +63,16 @@ async def all_models(visit: Visit) -> PageResult:
 async def key_models(visit: Visit) -> PageResult:
     """Shows the use of models by the runs of one key."""
     key_id = visit.path["key_id"]
-    record = await visit.services.call("KeysService/GetKey", GetKeyRequest(key_id=key_id))
+    try:
+        record = await visit.services.call("KeysService/GetKey", GetKeyRequest(key_id=key_id))
+    except Refusal as refusal:
+        if refusal.code != "not_found":
+            raise
+        page = await _days(visit, key_id, "")
+        if not page.context["tables"]:
+            raise
+        # The deletion of a key leaves what its runs used.
+        return page
     return await _days(visit, key_id, record.key.name)
 
 

@@ -132,6 +132,8 @@ UPKEEP_DETAILS: Final = (
     TableColumn("usage records of earlier releases deleted", "usage_records"),
     TableColumn("batches of usage records deleted", "usage_batches"),
     TableColumn("hourly counts deleted", "usage_hours"),
+    TableColumn("uses of models deleted", "model_usage"),
+    TableColumn("daily uses of models deleted", "model_usage_days"),
     TableColumn("audit records deleted", "audit_records"),
     TableColumn("sessions deleted", "sessions"),
     TableColumn("counts of failed sign-ins deleted", "sign_in_tries"),

@@ -291,6 +291,8 @@ def test_upkeep_by_hand_prints_what_it_deleted(command: CommandLine) -> None:
         "usage_records",
         "usage_batches",
         "usage_hours",
+        "model_usage",
+        "model_usage_days",
         "audit_records",
         "sessions",
         "sign_in_tries",

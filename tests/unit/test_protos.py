@@ -14,8 +14,8 @@ from workflow_api.v1.options_pb2 import ACCESS_INTERNAL, method_rules
 
 LISTS = [method for method in METHODS.values() if method.name.startswith("List")]
 UNIT = re.compile(r".*_(ms|millis|seconds|minutes|hours|days)")
-COUNTS = {"workflow_api.v1.RunUpkeepResponse.usage_hours"}
-"""Fields that count records, not hours."""
+COUNTS = {f"workflow_api.v1.RunUpkeepResponse.{name}" for name in ("usage_hours", "model_usage_days")}
+"""Fields that count records, not hours or days."""
 
 NUMBERS = {*INTEGERS, FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT}
 PAGED_IN_JSON = {"ListRuns": {"limit", "cursor"}, "ListWorkflows": {"limit", "cursor"}, "ListRunEvents": {"limit"}}

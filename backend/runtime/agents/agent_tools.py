@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backend.common import json_text
-from backend.common.json_text import UnstorableJsonError, parse_strict
+from backend.common.json_text import JsonText, UnstorableJsonError, parse_strict
 from backend.isolation.sandbox import Sandbox
 from backend.isolation.sandbox.inside.plain_json import deeper_than
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, ToolServices, ValueReader, event_budget
@@ -80,27 +80,27 @@ class AgentTools:
         return logs
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Returns the result of a call, or how it failed, as the model is told.
+        """Returns the result or failure of a call, for the model.
 
         Raises:
             StepFailed: the step fails, because no other call could succeed.
         """
         definition = self.definition(name)
-        given, problem = usable_input(arguments, self._request.data_limits.json_levels)
+        given, problem = check_arguments(arguments, self._request.data_limits.json_levels)
         schema = definition.get("input_schema")
         if problem is None and schema is not None:
             problem = await self._services.check_input(schema, given)
         if problem is not None:
-            return told_error(INVALID_INPUT, problem)
+            return error_for_model(INVALID_INPUT, problem)
         try:
             async with self._one_at_a_time:
                 value = await self._run(name, definition, given)
         except StepFailed as failed:
             if failed.final or (failed.type in _FAILS_THE_STEP and not failed.by_the_agent):
                 raise
-            told = await self._services.hand_on([failed.type, failed.message])
-            return told_error(*told)
-        return told_result(await self._services.hand_on(value))
+            told = await self._services.sweep_for_model([failed.type, failed.message])
+            return error_for_model(*told)
+        return result_for_model(await self._services.sweep_for_model(value))
 
     async def _run(self, name: str, definition: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
         request = self._request
@@ -167,13 +167,16 @@ class AgentTools:
         self._log_bytes_left -= len(part)
 
 
-def usable_input(arguments: Mapping[str, Any], levels: int) -> tuple[Mapping[str, Any], str | None]:
-    """Returns arguments as an agent may get them, or their problem: a model sends what it likes."""
+def check_arguments(arguments: Mapping[str, Any], levels: int) -> tuple[Mapping[str, Any], str | None]:
+    """Returns arguments as strict JSON of bounded size and depth, or empty ones with their problem."""
     too_deep = f"The arguments are nested more than {levels} levels deep."
     try:
         payload = json_text.write(arguments).encode(errors="surrogatepass")
     except RecursionError:
         return {}, too_deep
+    except ValueError:
+        # Libraries of models read these without complaint.
+        return {}, "The arguments have a number that is NaN or infinite, which JSON has not."
     if len(payload) > MOST_INPUT_BYTES:
         return {}, f"The arguments have {len(payload):,} bytes of JSON, more than {MOST_INPUT_BYTES:,}."
     if deeper_than(payload, levels):
@@ -184,20 +187,21 @@ def usable_input(arguments: Mapping[str, Any], levels: int) -> tuple[Mapping[str
         return {}, f"The JSON of the arguments {plain(error)}."
 
 
-def told_result(value: Any) -> ToolResult:
-    """Returns a result as the model is told it, with the place where a long one is cut."""
+def result_for_model(value: Any) -> ToolResult:
+    """Returns the result of a tool for the model; a long one is cut, with a note of the place."""
     text = json_text.text_of(value)
     payload = text.encode(errors="replace")
     if len(payload) <= MOST_RESULT_BYTES:
-        return {"result": value}
+        # A sweep may have made a large value small.
+        return {"result": json_text.parse(text) if isinstance(value, JsonText) else value}
     return {
         "result_cut": payload[:MOST_RESULT_BYTES].decode(errors="ignore"),
         "note": f"The result has {len(payload):,} bytes of JSON; everything after byte {MOST_RESULT_BYTES:,} is cut.",
     }
 
 
-def told_error(kind: str, message: str) -> ToolResult:
-    """Returns a failure as the model is told it."""
+def error_for_model(kind: str, message: str) -> ToolResult:
+    """Returns the failure of a tool for the model."""
     return {"error": {"type": kind, "message": message}}
 
 

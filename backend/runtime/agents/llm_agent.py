@@ -315,11 +315,11 @@ class _Conversation:
             with self._pauses.pause():
                 return await services.check_input(schema, value)
 
-        async def hand_on(value: Any) -> Any:
+        async def sweep_for_model(value: Any) -> Any:
             with self._pauses.pause():
-                return await services.hand_on(value)
+                return await services.sweep_for_model(value)
 
-        return replace(services, check_input=check_input, hand_on=hand_on)
+        return replace(services, check_input=check_input, sweep_for_model=sweep_for_model)
 
     async def _record_call(self, call: ToolCall) -> None:
         if self._deps is None or self._deps.tools is None:

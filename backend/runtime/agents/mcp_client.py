@@ -189,7 +189,7 @@ class _Events:
 
     def __init__(self) -> None:
         self._bytes = 0
-        self._rest = b""
+        self._line: list[bytes] = []
         self._data: list[bytes] = []
 
     def add(self, part: bytes) -> list[bytes]:
@@ -201,7 +201,12 @@ class _Events:
         self._bytes += len(part)
         if self._bytes > MOST_ANSWER_BYTES:
             raise _too_long()
-        *lines, self._rest = (self._rest + part).split(b"\n")
+        self._line.append(part)
+        if b"\n" not in part:
+            # Joined once, however small the parts of a long line are.
+            return []
+        *lines, rest = b"".join(self._line).split(b"\n")
+        self._line = [rest]
         found = []
         for line in (each.removesuffix(b"\r") for each in lines):
             if line.startswith(b"data:"):

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
 from backend.resources.model_prices import CallPrice, CallTokens
@@ -35,7 +36,7 @@ def _metered(wrapped: "Model", meter: ModelMeter, price: CallPrice) -> "Model":
     from pydantic_ai.models.wrapper import WrapperModel
 
     def count(usage: "RequestUsage") -> None:
-        tokens = _believed(usage)
+        tokens = _bounded_tokens(usage)
         meter.add(tokens, price(tokens))
 
     class MeteredModel(WrapperModel):
@@ -75,15 +76,16 @@ def _metered(wrapped: "Model", meter: ModelMeter, price: CallPrice) -> "Model":
     return MeteredModel(wrapped)
 
 
-def _believed(usage: "RequestUsage") -> CallTokens:
+def _bounded_tokens(usage: "RequestUsage") -> CallTokens:
     """Returns the tokens that a provider reported, within bounds."""
     given, output = _bounded(usage.input_tokens, _MOST_TOKENS), _bounded(usage.output_tokens, _MOST_TOKENS)
     cached = _bounded(usage.cache_read_tokens, given)
     return CallTokens(given, output, cached, _bounded(usage.cache_write_tokens, given - cached))
 
 
-def _bounded(number: int, most: int) -> int:
-    return min(max(number, 0), most)
+def _bounded(number: float, most: int) -> int:
+    # Clients of providers pass on whatever number the answer has.
+    return 0 if isnan(number) else int(min(max(number, 0), most))
 
 
 def _require_room(budget: RunBudget) -> None:

@@ -18,7 +18,10 @@ MAX_DROPPED_REPORTS: Final = 100
 
 
 class ClockPauses:
-    """Pauses of a time-out, which may overlap: it goes on when the last one has ended."""
+    """Pauses of a time-out, which may overlap: it goes on when the last one has ended.
+
+    A time-out that has passed stays so: what its cancellation ends may still record events.
+    """
 
     def __init__(self, clock: asyncio.Timeout) -> None:
         self._clock = clock
@@ -28,6 +31,9 @@ class ClockPauses:
     @contextmanager
     def pause(self) -> Iterator[None]:
         """Stops the clock until the block has ended."""
+        if self._clock.expired():
+            yield
+            return
         loop = asyncio.get_running_loop()
         if not self._held:
             end = self._clock.when()

@@ -1,4 +1,4 @@
-"""Tools of MCP servers that a model may call: what the servers say of them, and their calls."""
+"""Tools of MCP servers that a model may call: reads their descriptions and schemas, and makes the calls."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from backend.common import json_text
 from backend.common.json_text import JsonMapping
 from backend.common.secret_scrubbing import Scrubber
 from backend.isolation.sandbox.inside.plain_json import deeper_than
-from backend.runtime.agents.agent_tools import INVALID_INPUT, told_error, told_result, usable_input
+from backend.runtime.agents.agent_tools import INVALID_INPUT, check_arguments, error_for_model, result_for_model
 from backend.runtime.agents.base import StepFailed, StepRequest, ToolServices, ValueReader
 from backend.runtime.agents.failures import plain
 from backend.runtime.agents.mcp_client import McpClient, McpError
@@ -46,7 +46,7 @@ class ServerTools:
         self.tools: list[ServerTool] = []
 
     async def open(self) -> None:
-        """Asks each server what its tools are; one that does not say so has tools whose calls fail.
+        """Reads the tools of each server; those of a server that does not answer are listed, and their calls fail.
 
         Raises:
             StepFailed: the deployment does not allow a server, or its secret cannot be used.
@@ -59,28 +59,28 @@ class ServerTools:
         await asyncio.gather(*(client.close() for client in self._clients))
 
     async def call(self, tool: ServerTool, arguments: Mapping[str, Any]) -> ToolResult:
-        """Returns the result of a call, or how it failed, as the model is told.
+        """Returns the result or failure of a call, for the model.
 
         Raises:
             StepFailed: the step fails, because no other call could succeed.
         """
-        given, problem = usable_input(arguments, self._request.data_limits.json_levels)
+        given, problem = check_arguments(arguments, self._request.data_limits.json_levels)
         if problem is None:
             problem = await self._services.check_input(tool.schema, given)
         if problem is not None:
-            return told_error(INVALID_INPUT, problem)
+            return error_for_model(INVALID_INPUT, problem)
         if tool.problem is not None:
-            return told_error(_SERVER_ERROR, tool.problem)
+            return error_for_model(_SERVER_ERROR, tool.problem)
         try:
             result = await tool.client.call(tool.name, given)
         except McpError as error:
-            said = await self._services.hand_on(tool.scrubber.text(plain(error)))
-            return told_error(_SERVER_ERROR, said)
+            said = await self._services.sweep_for_model(tool.scrubber.text(plain(error)))
+            return error_for_model(_SERVER_ERROR, said)
         content = await asyncio.to_thread(lambda: tool.scrubber.value(_content(result)))
-        swept = await self._services.hand_on(content)
+        swept = await self._services.sweep_for_model(content)
         if result.get("isError") is True:
-            return told_error(_TOOL_ERROR, plain(json_text.text_of(swept)))
-        return told_result(swept)
+            return error_for_model(_TOOL_ERROR, plain(json_text.text_of(swept)))
+        return result_for_model(swept)
 
     async def _tools_of(self, server: JsonMapping) -> list[ServerTool]:
         services, url = self._services, server["mcp"]
@@ -106,13 +106,13 @@ class ServerTools:
         if found is None:
             why = "the server has no such tool"
             return ServerTool(name, f"Not available: {why}", ANY_OBJECT, client, scrubber, why)
-        schema, problem = found.get("inputSchema"), None
+        schema, problem = scrubber.value(found.get("inputSchema")), None
         if not isinstance(schema, dict):
             problem = "must be a JSON object"
-        elif len(json_text.write(schema).encode(errors="replace")) > _LONGEST_SCHEMA_BYTES or deeper_than(
-            json_text.write(schema).encode(errors="replace"), self._request.data_limits.json_levels
-        ):
+        elif len(payload := json_text.write(schema).encode()) > _LONGEST_SCHEMA_BYTES:
             problem = f"must have at most {_LONGEST_SCHEMA_BYTES:,} bytes"
+        elif deeper_than(payload, levels := self._request.data_limits.json_levels):
+            problem = f"must be nested at most {levels} levels deep"
         else:
             problem = await self._services.check_schema(schema)
         if problem is not None or not isinstance(schema, dict):
@@ -124,7 +124,7 @@ class ServerTools:
 
 
 def _content(result: Mapping[str, Any]) -> Any:
-    """Returns what a tool gave: its structured content, or its texts; other content is named alone."""
+    """Returns structured content, or texts, of a result; content of other types is replaced by its type."""
     structured = result.get("structuredContent")
     if isinstance(structured, dict):
         return structured

@@ -3,17 +3,20 @@
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic_ai import RunContext, Tool
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
+from pydantic_core import SchemaValidator, core_schema
 
 from backend.common import json_text
 from backend.runtime.agents.agent_tools import AgentTools
 from backend.runtime.agents.base import ToolCall
 from backend.runtime.agents.server_tools import ANY_OBJECT, ServerTool, ServerTools
 from backend.runtime.agents.tools import Tool as ToolFunction
+
+_ANY_ARGUMENTS: Final = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 
 
 @dataclass
@@ -63,7 +66,7 @@ def _of_server(servers: ServerTools, tool: ServerTool) -> Tool[object]:
     async def call(**arguments: Any) -> Any:
         return await servers.call(tool, arguments)
 
-    return Tool.from_schema(call, tool.name, tool.description, dict(tool.schema))
+    return _tool(call, tool.name, tool.description, tool.schema)
 
 
 def _of_agent(agents: AgentTools, function: str, name: str) -> Tool[object]:
@@ -75,11 +78,19 @@ def _of_agent(agents: AgentTools, function: str, name: str) -> Tool[object]:
 
     about = schema.get("description")
     description = about if isinstance(about, str) and about else f"Calls the agent {name}."
-    return Tool.from_schema(call, function, description, dict(schema))
+    return _tool(call, function, description, schema)
+
+
+def _tool(call: Callable[..., Awaitable[Any]], name: str, description: str, schema: Mapping[str, Any]) -> Tool[object]:
+    tool: Tool[object] = Tool.from_schema(call, name, description, dict(schema))
+    # By its own validator, arguments that are no object would raise, rather than be corrected by the model.
+    tool.function_schema.validator = _ANY_ARGUMENTS
+    return tool
 
 
 def _size(value: Any) -> int:
     try:
         return 0 if value is None else len(json_text.write(value).encode(errors="surrogatepass"))
-    except RecursionError:
+    except (RecursionError, ValueError):
+        # Nested too deep, or with a number that JSON has not.
         return 0

@@ -13,7 +13,7 @@ from workflow_api.v1 import model_usage_pb2, model_usage_pb2_grpc
 
 
 class ModelUsageServicer(model_usage_pb2_grpc.ModelUsageServiceServicer):
-    """Shows what runs have used of models."""
+    """Service of the use of models by runs."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

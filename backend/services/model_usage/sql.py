@@ -1,6 +1,7 @@
 """SQL that records the use of models by attempts of steps, and reads it by run and by UTC day."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sqlalchemy import (
@@ -20,8 +21,10 @@ from sqlalchemy import (
     update,
 )
 
-from backend.common.clock import utc_day
+from backend.common.clock import DAY_MS, utc_day
 from backend.storage.database import Tx
+from backend.storage.retention import RetentionRule, RowRetention
+from backend.storage.sql_expressions import Purge
 from backend.storage.statements import Command, Query, select_row
 from backend.storage.tables.model_usage import ModelUsageRow, model_usage, model_usage_days
 from backend.storage.tables.runs import runs
@@ -225,3 +228,25 @@ def days(
     asked = {"since": since, "before": day, "limit": limit}
     asked |= {f"after_{name}": value for name, value in zip(_DAY_ID[1:], rest, strict=True)}
     return tx.all(_DAYS_OF_ALL, **asked) if key_id is None else tx.all(_DAYS_OF_KEY, key_id=key_id, **asked)
+
+
+_KEPT_MS: Final = 400 * DAY_MS
+_PURGE: Final = Purge(model_usage, model_usage.c.at)
+_PURGE_DAYS: Final = Purge(model_usage_days, model_usage_days.c.day)
+_BATCH: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class DayRetention:
+    """Retention of the sums by UTC day."""
+
+    name: str = "model_usage_days"
+    kept_ms: int = _KEPT_MS
+
+    def delete_batch(self, tx: Tx, now: int) -> int:
+        """Deletes a batch of days that are over for so long; see `RetentionRule.delete_batch`."""
+        return _PURGE_DAYS.delete_batch(tx, utc_day(now - self.kept_ms), _BATCH)
+
+
+# The sums of a run stay with it.
+RETENTION: Final[tuple[RetentionRule, ...]] = (RowRetention("model_usage", _KEPT_MS, _PURGE, _BATCH), DayRetention())

@@ -643,6 +643,7 @@ CREATE TABLE model_usage (
 	cost_microusd BIGINT, 
 	CONSTRAINT pk_model_usage PRIMARY KEY (run_id, step, item_index, attempt, model)
 );
+CREATE INDEX ix_model_usage_at ON model_usage (at);
 CREATE TABLE model_usage_days (
 	day INTEGER NOT NULL, 
 	key_id TEXT NOT NULL, 

@@ -39,6 +39,7 @@ model_usage = Table(
     Column("cached_tokens", BigInteger, nullable=False),
     # Millionths of a US dollar; null where the model's price is unknown.
     Column("cost_microusd", BigInteger),
+    Index(None, "at"),
 )
 
 

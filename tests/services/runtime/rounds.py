@@ -8,6 +8,7 @@ from backend.runtime.scheduling.dispatcher import Launcher
 from backend.runtime.scheduling.run_reaper import RunReaper
 from backend.services.audit import sql as audit_sql
 from backend.services.keys import usage_sql
+from backend.services.model_usage import sql as model_usage_sql
 from backend.services.runs import erasure as runs_retention
 from backend.storage.retention import RetentionJob
 from backend.storage.statements import ScalarQuery
@@ -57,7 +58,8 @@ class Rounds:
             steady=lambda: self.steady_seconds,
         )
         self.upkeep = RetentionJob(services.database, services.clock)
-        self.upkeep.register(*runs_retention.rules(world.runtime), *usage_sql.RETENTION, *audit_sql.RETENTION)
+        runs = runs_retention.rules(world.runtime)
+        self.upkeep.register(*runs, *usage_sql.RETENTION, *model_usage_sql.RETENTION, *audit_sql.RETENTION)
 
     def sweep_after(self, world: World, seconds: int, *, launch: bool = False) -> None:
         """Lets time pass in rounds of five seconds, each of which sweeps, and launches where asked to."""

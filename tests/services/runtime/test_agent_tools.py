@@ -145,6 +145,41 @@ def test_how_a_call_fails_is_told_to_the_model(asking: RuntimeWorld, server: Ope
     assert sorted(paths) == ["ask/answer.md", "ask/rates/2/left.txt"], "a failed call leaves no files"
 
 
+def test_arguments_that_are_no_json_are_told_to_the_model(asking: RuntimeWorld, server: OpenAIServer) -> None:
+    server.will(*calls({"currency": float("nan")}))
+    tool(asking)
+    model(asking)
+    run_id = asked(asking)
+    row = asking.until_ended(run_id)
+    assert row.status == "completed", row.error_message
+    message = "The arguments have a number that is NaN or infinite, which JSON has not."
+    assert told(server) == [{"error": {"type": "InvalidInput", "message": message}}]
+    (event,) = events(asking, run_id)
+    assert (event["input_bytes"], event["ok"]) == (0, False)
+
+
+@pytest.mark.parametrize("arguments", [["EUR"], "EUR", None], ids=["list", "text", "null"])
+def test_a_model_corrects_arguments_that_are_no_object(
+    asking: RuntimeWorld, server: OpenAIServer, arguments: Any
+) -> None:
+    server.will(*calls(arguments, {"currency": "EUR"}))
+    tool(asking)
+    model(asking)
+    row = asking.until_ended(asked(asking))
+    assert row.status == "completed", row.error_message
+
+
+def test_a_tool_does_not_outlast_the_time_of_the_step(asking: RuntimeWorld, server: OpenAIServer) -> None:
+    server.will(*calls({}))
+    tool(asking, "def run(context):\n    import time\n    time.sleep(60)\n")
+    model(asking)
+    run_id = asking.run("Asks", [agent_step("ask", "asker", timeout_seconds=2)])
+    asking.until_ended(run_id)
+    (failed,) = events(asking, run_id, "step.failed")
+    assert failed["type"] == "TimeLimit"
+    assert [event["ok"] for event in events(asking, run_id)] == [False]
+
+
 def test_a_long_result_is_cut_where_the_model_is_told(asking: RuntimeWorld, server: OpenAIServer) -> None:
     server.will(*calls({}))
     tool(asking, "def run(context):\n    return 'é' * 50_000\n")
@@ -191,6 +226,15 @@ def test_what_a_tool_gives_the_model_is_swept_by_the_policy(asking: RuntimeWorld
     assert row.status == "completed", row.error_message
     assert len(told(server)) == 2
     assert "jane.roe" not in json.dumps([request.body for request in server.requests])
+
+
+def test_a_large_result_that_the_sweep_makes_small_is_told_as_json(asking: RuntimeWorld, server: OpenAIServer) -> None:
+    server.will(*calls({}))
+    tool(asking, "def run(context):\n    return ['jane.roe.of.the.long.house@example.org'] * 2_200\n")
+    model(asking)
+    row = asking.until_ended(asked(asking, workflow={"pii_policy": {"mode": "redact"}}))
+    assert row.status == "completed", row.error_message
+    assert told(server) == [{"result": ["[EMAIL_ADDRESS]"] * 2_200}]
 
 
 def test_a_tool_is_pinned_by_the_version_and_not_deleted(asking: RuntimeWorld, server: OpenAIServer) -> None:

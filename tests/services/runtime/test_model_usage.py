@@ -150,6 +150,16 @@ def test_hostile_numbers_of_a_provider_are_bounded(asking: RuntimeWorld, server:
     assert sums(asking, run_id) == (1, 10**9, 7)
 
 
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+def test_a_fraction_of_a_token_is_cut_off(asking: RuntimeWorld, server: OpenAIServer) -> None:
+    server.will(Reply("x", tokens=(7.5, 2, 0)))  # type: ignore[arg-type]  # no whole number
+    agent(asking)
+    run_id = asking.run("Fraction", [agent_step("ask", "asker")])
+    row = asking.until_ended(run_id)
+    assert row.status == "completed", row.error_message
+    assert asking.get(run_id).usage == runs_pb2.RunUsage(model_calls=1, input_tokens=7, output_tokens=2)
+
+
 def days(world: RuntimeWorld) -> list[sql.NamedDayRow]:
     return world.services.database.read(
         lambda tx: sql.days(tx, key_id=None, since=0, until=10**6, after=None, limit=100)

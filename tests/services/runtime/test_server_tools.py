@@ -15,6 +15,7 @@ from tests.services.runtime.conftest import RuntimeWorld
 from tests.services.runtime.test_agent_tools import asked, calls, events, model, told
 from tests.support.mcp_server import TestMcpServer
 from tests.support.openai_server import OpenAIServer
+from tests.unit.backend.runtime.agents.test_mcp_client import ScriptedServer
 
 TOKEN = "planted-5e0c91ab"
 SECRETS = Secrets({"ours": "env:OURS", "tools-key": "env:TOOLS"}, {"OURS": "sk-planted-9b2e61", "TOOLS": TOKEN})
@@ -128,3 +129,19 @@ def test_a_host_that_the_deployment_does_not_allow_keeps_the_workflow_from_start
     first, second = refused.value.reasons
     assert "https://tools.example.org/mcp, whose host this deployment does not allow" in first
     assert "Agent 'asker' needs the secret 'unknown'" in second
+
+
+def test_a_server_cannot_hand_its_secret_to_the_model_in_a_schema(asking: RuntimeWorld, server: OpenAIServer) -> None:
+    schema = {"type": "object", "description": f"Bearer {TOKEN}", "properties": {"one": {"const": TOKEN}}}
+    listed = {"tools": [{"name": "add", "description": TOKEN, "inputSchema": schema}]}
+    tools = ScriptedServer()
+    try:
+        tools.body = b'{"id":ID,"result":' + json.dumps(listed).encode() + b"}"
+        server.will(*calls({}, name="add"))
+        model(asking, {"mcp": tools.url, "secret": "tools-key", "only": ["add"]})
+        assert asking.until_ended(asked(asking)).status == "completed"
+    finally:
+        tools.close()
+    sent = json.dumps([request.body for request in server.requests])
+    assert "Bearer [secret]" in sent
+    assert TOKEN not in sent

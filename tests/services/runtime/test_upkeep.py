@@ -11,6 +11,8 @@ from backend.common.clock import DAY_MS, HOUR_MS
 from backend.runtime.worker.executor import LeftoverRemoval
 from backend.services.dependencies import Services
 from backend.services.keys import usage_sql
+from backend.services.model_usage import sql as model_usage_sql
+from backend.services.model_usage.sql import AttemptUsage
 from backend.services.runs.change_records import NewEvent
 from backend.services.runs.lifecycle import append_events
 from backend.storage.object_keys import object_key
@@ -55,6 +57,19 @@ ADD_USAGE = Command(
         " request_id) VALUES ('b', :position, :at, 'k', 'GET', '/me', 200, '::1', '', 'r')"
     )
 )
+
+
+def test_the_use_of_models_is_kept_for_four_hundred_days(world: World, rounds: Rounds) -> None:
+    run_id = world.started()
+    used = AttemptUsage("ask", -1, 1, "openai:x", 1, 10, 2, 0, 5)
+    world.services.database.write(lambda tx: model_usage_sql.record(tx, run_id, world.clock(), [used]))
+    world.clock.now += 400 * DAY_MS
+    rounds.upkeep.expire()
+    assert (world.count("model_usage"), world.count("model_usage_days")) == (1, 1)
+    world.clock.now += DAY_MS
+    rounds.upkeep.expire()
+    assert (world.count("model_usage"), world.count("model_usage_days")) == (0, 0)
+    assert world.count("runs", "input_tokens = 10") == 1, "the sums of the run stay"
 
 
 def test_however_many_records_are_past_their_time_none_is_left(world: World, rounds: Rounds) -> None:

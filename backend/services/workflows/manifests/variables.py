@@ -25,7 +25,8 @@ NAME: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}")
 _START: Final = "${vars."
 _REFERENCE: Final = re.compile(r"(\$?)\$\{vars\.([A-Za-z0-9_]*)(\}?)")
 _MOST_LISTED: Final = 20
-_LONGEST_SHOWN: Final = 80
+_MOST_MISTAKES: Final = 20
+"""Most mistakes that are reported of one text: the place of each is found by reading the text again."""
 _UNTOUCHED: Final[Mapping[str, frozenset[str]]] = {
     "Agent": frozenset({"code"}),
     "Environment": frozenset({"python.packages"}),
@@ -190,6 +191,8 @@ class _Insertion:
                 line, column = _position(node, number)
                 self.problems.append(Problem(line, name or "document", f"{reason}, at column {column}"))
                 self.wrong_fields.add(name)
+                if len(self.problems) - known == _MOST_MISTAKES:
+                    return node
                 continue
             if not self.inserter.has_room(len(value.text)):
                 reason = f"must not take more than {MOST_INSERTED:,} characters from variables in all files together"

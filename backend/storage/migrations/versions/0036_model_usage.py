@@ -32,6 +32,7 @@ def upgrade() -> None:
         sa.Column("cached_tokens", sa.BigInteger(), nullable=False),
         sa.Column("cost_microusd", sa.BigInteger(), nullable=True),
     )
+    op.create_index("ix_model_usage_at", "model_usage", ["at"])
     op.create_table(
         "model_usage_days",
         sa.Column("day", sa.Integer(), primary_key=True),

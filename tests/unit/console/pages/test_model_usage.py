@@ -1,5 +1,8 @@
 """Pages of the use of models."""
 
+import pytest
+
+from contract.refusals import Refusal
 from tests.unit.console.seen import MemoryServices, answered, html
 from workflow_api.v1 import model_usage_pb2
 
@@ -25,3 +28,19 @@ def test_days_are_added_up_by_day_workflow_key_and_model() -> None:
     page = html(answered(services, "GET", "/usage/models"))
     assert "2,000" in page
     assert '<a href="/keys/ak_1/models">ak_1</a>' in page
+
+
+def test_a_deleted_key_has_its_use_and_an_unknown_one_is_refused() -> None:
+    row = model_usage_pb2.ModelUsageDay(key_id="ak_1", workflow_id="wf_1", model="openai:x", use=USE)
+    services = MemoryServices(
+        {
+            "KeysService/GetKey": Refusal("not_found"),
+            "ModelUsageService/ListModelUsageDays": model_usage_pb2.ListModelUsageDaysResponse(items=[row]),
+        }
+    )
+    page = html(answered(services, "GET", "/keys/{key_id}/models", {"key_id": "ak_1"}))
+    assert "Use of models by ak_1" in page
+    assert "The key is deleted" in page
+    services.answers["ModelUsageService/ListModelUsageDays"] = model_usage_pb2.ListModelUsageDaysResponse()
+    with pytest.raises(Refusal):
+        answered(services, "GET", "/keys/{key_id}/models", {"key_id": "ak_2"})

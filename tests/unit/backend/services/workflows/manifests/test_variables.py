@@ -180,3 +180,9 @@ def test_code_written_as_a_manifest_reads_as_the_same() -> None:
     text = "kind: Agent\nname: a\ntype: python\ncode: \"def run(context): return '${vars.NONE}'\"\n"
     stored = definition(text)
     assert definition(manifest_text("Agent", stored)) == stored
+
+
+def test_a_text_of_mistakes_alone_has_a_bounded_number_of_problems() -> None:
+    found = loaded(WORKFLOW + f"description: {'${vars.N}' * 2_000}\n")
+    assert len(found.problems) == 20
+    assert all(place == "f:4: description" for place, _ in found.problems)
