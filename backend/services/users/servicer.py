@@ -50,7 +50,7 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
         """Returns users by name, disabled ones included."""
         paging = Paging(self._services.cursors, request)
         (name,) = paging.after or ("",)
-        rows = self._services.database.read(lambda tx: sql.by_name(tx, after=str(name), limit=paging.rows_to_read))
+        rows = self._services.database.read(lambda tx: sql.users_after(tx, after=str(name), limit=paging.rows_to_read))
         shown, token = paging.cut(rows, lambda row: (row.name,))
         passkeys = self._services.database.read(
             lambda tx: {row.name: passkeys_sql.count(tx, row.name) for row in shown}
@@ -68,8 +68,8 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
 
     def SetUserRole(self, request: users_pb2.SetUserRoleRequest, context: grpc.ServicerContext) -> users_pb2.User:
         """Changes the role and workflows of a person."""
-        may = permissions_of(request)
-        return user_message(self._administration.set_role(request.name, may, principal_of(context).audit_name))
+        permissions = permissions_of(request)
+        return user_message(self._administration.set_role(request.name, permissions, principal_of(context).audit_name))
 
     def RemoveUserPasskeys(
         self, request: users_pb2.RemoveUserPasskeysRequest, context: grpc.ServicerContext
@@ -95,7 +95,7 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
     def SignIn(self, request: sessions_pb2.SignInRequest, context: grpc.ServicerContext) -> sessions_pb2.Session:
         """Begins a session."""
         name, actor = request.name.strip().lower(), principal_of(context).audit_name
-        return self._opened(self._sign_ins.sign_in(name, request.password, request.address, actor))
+        return self._session_message(self._sign_ins.sign_in(name, request.password, request.address, actor))
 
     def GetSignInOptions(
         self, request: sessions_pb2.GetSignInOptionsRequest, context: grpc.ServicerContext
@@ -107,7 +107,7 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         self, request: sessions_pb2.BeginProviderSignInRequest, context: grpc.ServicerContext
     ) -> sessions_pb2.ProviderSignIn:
         """Begins a sign-in with the identity provider."""
-        url, attempt = self._configured().begin(request.redirect_uri)
+        url, attempt = self._require_provider().begin(request.redirect_uri)
         return sessions_pb2.ProviderSignIn(authorization_url=url, attempt=attempt)
 
     def FinishProviderSignIn(
@@ -118,7 +118,7 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         answer = AuthorizationResponse(
             request.redirect_uri, request.attempt, request.state, request.code, issuer, request.address
         )
-        return self._opened(self._configured().finish(answer, principal_of(context).audit_name))
+        return self._session_message(self._require_provider().finish(answer, principal_of(context).audit_name))
 
     def GetSession(
         self, request: sessions_pb2.GetSessionRequest, context: grpc.ServicerContext
@@ -153,11 +153,11 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         )
         return user_message(row)
 
-    def _opened(self, session: NewSession) -> sessions_pb2.Session:
+    def _session_message(self, session: NewSession) -> sessions_pb2.Session:
         needs_passkey = not session.pending and self._sign_ins.needs_passkey(session.row)
         return session_message(session, needs_passkey=needs_passkey)
 
-    def _configured(self) -> ProviderSignIns:
+    def _require_provider(self) -> ProviderSignIns:
         if self._provider is None:
             raise ApiError(
                 errors_pb2.ERROR_REASON_INVALID_REQUEST, "The settings of this deployment name no identity provider."

@@ -93,10 +93,12 @@ def test_a_lease_has_run_out_by_the_clock_that_workers_renew_it_by(
     now = services.database.now()
     clock.now = now + 2 * MINUTE
     services.database.write(
-        lambda tx: sql.add(tx, owner="own_1", host="far", step_slots=4, now=now, until=now + MINUTE)
+        lambda tx: sql.add_lease(tx, owner="own_1", host="far", step_slots=4, now=now, until=now + MINUTE)
     )
     assert not [each.message for each in health(caller).findings if "lease" in each.message]
-    services.database.write(lambda tx: sql.renew(tx, "own_1", services.database.now() - 1, draining=False, room=4))
+    services.database.write(
+        lambda tx: sql.renew_lease(tx, "own_1", services.database.now() - 1, draining=False, room=4)
+    )
     assert "The lease of a process on far (own_1) has run out." in [each.message for each in health(caller).findings]
 
 
