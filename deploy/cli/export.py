@@ -1,4 +1,4 @@
-"""`workflow-api export`: all definitions of a deployment as files that can be applied again."""
+"""`workflow-api export`: writes all definitions of a deployment as files that `apply` reads."""
 
 import io
 import re
@@ -30,7 +30,7 @@ _FOLDERS: Final = {
 
 _WORKFLOWS: Final = "workflows"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
-# Not among the files that an agent with `source: .` consists of.
+# Hidden, so that it is not one of the files of an agent with `source: .`.
 _HIDDEN_MANIFEST: Final = ".agent.yaml"
 _NAME_LINE: Final = re.compile(r"^name: .*\n", re.MULTILINE)
 
@@ -135,7 +135,7 @@ def _write(folder: Path, definitions: Sequence[ExportedDefinition]) -> list[Path
 
 
 def _path_of(folder: Path, definition: ExportedDefinition, taken: set[Path]) -> Path:
-    """Returns the path of a manifest: by the name of the definition, with a number where another has that path."""
+    """Returns the path of a manifest, from the definition's name, with a number if the path is taken."""
     kind = _WORKFLOWS if definition.kind == "Workflow" else _FOLDERS[definition.kind][0]
     stem = _UNSAFE.sub("-", definition.name).strip(".-") or "unnamed"
     number = 1
@@ -153,7 +153,7 @@ def _lower(path: Path) -> Path:
 
 
 def _arguments(definitions: Sequence[ExportedDefinition], paths: Sequence[Path]) -> list[str]:
-    """Returns the arguments by which a shell names all manifests."""
+    """Returns shell arguments, patterns among them, that name all manifests."""
     plain = {path.parent for each, path in zip(definitions, paths, strict=True) if each.source is None}
     with_source = [path for each, path in zip(definitions, paths, strict=True) if each.source is not None]
     patterns = [f"{shlex.quote(str(parent))}/*.yaml" for parent in sorted(plain)]

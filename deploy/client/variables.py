@@ -1,4 +1,4 @@
-"""Values of the variables of manifests, from files and from options of a command."""
+"""Reads the values of variables of manifests from files and from options of a command."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,13 +14,13 @@ _OPTION: Final = "--var"
 
 
 class GivenVariables(NamedTuple):
-    """Values by name, and the names that options gave one by one."""
+    """Values of variables by name, and the names that came from `--var` options."""
 
     values: Variables
     by_option: frozenset[str]
 
     def unused(self, used: Iterable[str]) -> list[str]:
-        """Returns the names that an option gave, but no manifest uses: most likely they are mistyped."""
+        """Returns the names from options that no manifest uses, which are probably mistyped."""
         return sorted(self.by_option - frozenset(used))
 
     @property
@@ -38,7 +38,7 @@ NONE_GIVEN: Final = GivenVariables({}, frozenset())
 
 
 def read_variables(files: Sequence[Path], assignments: Sequence[tuple[str, str]]) -> GivenVariables:
-    """Returns the values of files, of which a later one wins, and of `assignments`, which win over files.
+    """Reads values from files, of which a later file wins, and from `assignments`, which win over files.
 
     Raises:
         CommandError: a file cannot be read, or a name or value is not allowed; the details name every problem.

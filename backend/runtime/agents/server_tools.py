@@ -1,4 +1,4 @@
-"""Tools of MCP servers that a model may call: what the servers say of them, and their calls."""
+"""Tools of MCP servers that a model may call: reads their descriptions from the servers, and calls them."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from backend.common import json_text
 from backend.common.json_text import JsonMapping
 from backend.common.secret_scrubbing import Scrubber
 from backend.isolation.sandbox.inside.plain_json import deeper_than
-from backend.runtime.agents.agent_tools import INVALID_INPUT, told_error, told_result, usable_input
+from backend.runtime.agents.agent_tools import INVALID_INPUT, check_arguments, model_error, model_result
 from backend.runtime.agents.base import StepFailed, StepRequest, ToolServices, ValueReader
 from backend.runtime.agents.failures import plain
 from backend.runtime.agents.mcp_client import McpClient, McpError
@@ -25,7 +25,7 @@ ANY_OBJECT: Final[JsonMapping] = {"type": "object", "additionalProperties": True
 
 
 class ServerTool(NamedTuple):
-    """A tool of a server as the model sees it; `problem` says why a call of it can only fail, None where it may not."""
+    """A tool of a server in the form for the model; `problem` says why every call fails, None for a usable tool."""
 
     name: str
     description: str
@@ -46,7 +46,7 @@ class ServerTools:
         self.tools: list[ServerTool] = []
 
     async def open(self) -> None:
-        """Asks each server what its tools are; one that does not say so has tools whose calls fail.
+        """Reads the descriptions of the tools from each server; if that fails, calls of the server's tools fail.
 
         Raises:
             StepFailed: the deployment does not allow a server, or its secret cannot be used.
@@ -59,28 +59,28 @@ class ServerTools:
         await asyncio.gather(*(client.close() for client in self._clients))
 
     async def call(self, tool: ServerTool, arguments: Mapping[str, Any]) -> ToolResult:
-        """Returns the result of a call, or how it failed, as the model is told.
+        """Calls a tool; returns its result or its failure, in the form for the model.
 
         Raises:
             StepFailed: the step fails, because no other call could succeed.
         """
-        given, problem = usable_input(arguments, self._request.data_limits.json_levels)
+        given, problem = check_arguments(arguments, self._request.data_limits.json_levels)
         if problem is None:
             problem = await self._services.check_input(tool.schema, given)
         if problem is not None:
-            return told_error(INVALID_INPUT, problem)
+            return model_error(INVALID_INPUT, problem)
         if tool.problem is not None:
-            return told_error(_SERVER_ERROR, tool.problem)
+            return model_error(_SERVER_ERROR, tool.problem)
         try:
             result = await tool.client.call(tool.name, given)
         except McpError as error:
-            said = await self._services.hand_on(tool.scrubber.text(plain(error)))
-            return told_error(_SERVER_ERROR, said)
-        content = await asyncio.to_thread(lambda: tool.scrubber.value(_content(result)))
-        swept = await self._services.hand_on(content)
+            reason = await self._services.redact(tool.scrubber.text(plain(error)))
+            return model_error(_SERVER_ERROR, reason)
+        content = await asyncio.to_thread(lambda: tool.scrubber.value(_content_of(result)))
+        swept = await self._services.redact(content)
         if result.get("isError") is True:
-            return told_error(_TOOL_ERROR, plain(json_text.text_of(swept)))
-        return told_result(swept)
+            return model_error(_TOOL_ERROR, plain(json_text.text_of(swept)))
+        return model_result(swept)
 
     async def _tools_of(self, server: JsonMapping) -> list[ServerTool]:
         services, url = self._services, server["mcp"]
@@ -123,8 +123,8 @@ class ServerTools:
         return ServerTool(name, description or f"Calls the tool {name}.", schema, client, scrubber)
 
 
-def _content(result: Mapping[str, Any]) -> Any:
-    """Returns what a tool gave: its structured content, or its texts; other content is named alone."""
+def _content_of(result: Mapping[str, Any]) -> Any:
+    """Returns the content of a result: structured content, or texts; of other content only the type."""
     structured = result.get("structuredContent")
     if isinstance(structured, dict):
         return structured

@@ -236,7 +236,7 @@ class StepWork:
             prepare=self._prepare_tool,
             check_input=self._input_mismatch,
             check_schema=self._schema_problem,
-            hand_on=self._hand_on,
+            redact=self._redact_tool_value,
             secret=self._secret_of_tool,
             record=self._record_tool_call,
             mcp_hosts=self.context.mcp_hosts,
@@ -320,8 +320,8 @@ class StepWork:
         except OSError as error:
             raise StepFailed("InternalError", "the schema of a tool could not be judged") from error
 
-    async def _hand_on(self, value: Any) -> Any:
-        """Returns what an agent gives a model that called it, as the policy lets others see it."""
+    async def _redact_tool_value(self, value: Any) -> Any:
+        """Returns the result of a tool for the model, swept by the PII policy."""
         swept, redacted = await self._sweep(STEPS, value)
         if redacted:
             await self._record_counts(redacted)

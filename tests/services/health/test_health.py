@@ -9,7 +9,7 @@ from backend.common.secrets import Secrets
 from backend.runtime.scheduling import sql
 from backend.services.dependencies import Services
 from backend.services.health.reporter import Disk, ProcessReporter, Space
-from backend.services.health.rules import little_space
+from backend.services.health.rules import has_little_space
 from backend.services.health.servicer import secret_use
 from backend.services.health.sql import SecretRow
 from backend.services.live_edges import LiveEdges
@@ -177,7 +177,7 @@ def test_a_certificate_that_ends_soon_and_a_backend_that_cannot_be_called_are_fi
         (15 * 24 * 60, None, ""),
     ):
         with edges.watching(edge):
-            edges.shook_hands(
+            edges.record_handshake(
                 HandshakeRequest(
                     process=edge,
                     certificate_expires_at=to_timestamp(clock() + left * MINUTE),
@@ -211,7 +211,7 @@ def test_a_disk_that_is_full_within_a_day_is_a_finding_and_within_four_hours_a_c
     total: int, free: int, filling: int, judged: bool | None
 ) -> None:
     gigabyte = 10**9
-    assert little_space(total * gigabyte, free * gigabyte, filling * gigabyte) is judged
+    assert has_little_space(total * gigabyte, free * gigabyte, filling * gigabyte) is judged
 
 
 def test_the_rate_at_which_a_disk_fills_is_that_of_the_last_hour(tmp_path: Path) -> None:

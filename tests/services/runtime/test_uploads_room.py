@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backend.services.uploads.content import room
-from backend.services.uploads.rules import MOST_FILE_BYTES, PART_BYTES, kept_free
+from backend.services.uploads.rules import MOST_FILE_BYTES, PART_BYTES, reserved_bytes
 from backend.storage.objects import FolderObjects
 from tests.services.runtime.conftest import RuntimeWorld
 from tests.services.runtime.uploading import ANA, Person, ana, reason, zipped
@@ -70,7 +70,7 @@ def test_uploads_leave_room_on_the_disk_and_are_taken_again_when_there_is_more(
     upload_id = cramped.begin()
     assert "no room" in reason(lambda: cramped.send(upload_id, 1, "large.bin", bytes(30 * PART_BYTES)))
     usage = shutil.disk_usage(disk.folder)
-    assert usage.free >= kept_free(usage.total) == usage.total // 10
+    assert usage.free >= reserved_bytes(usage.total) == usage.total // 10
     assert parts(disk)
     request = uploads_pb2.RemoveUploadedFileRequest(upload_id=upload_id, number=1)
     cramped.call("RemoveUploadedFile", request, actor=ANA)
