@@ -163,7 +163,7 @@ def new_executor(
 
     sessions = WorkerSessions(lambda sandbox, on_free: _session(settings, new_context(sandbox), on_free))
     if settings.database is not None and settings.engine == "dbos":
-        services.database.listen(sessions.hear)
+        services.database.listen(sessions.on_announcement)
     return Executor(
         sessions=sessions,
         open_sandbox=open_sandbox or partial(choose_sandbox, settings.sandbox),

@@ -56,7 +56,7 @@ def command(
     Where nothing has changed since, applying the files makes no new version.
     """
     with option_names(NAMED_OPTIONS), connected(grpc) as backend:
-        definitions = list(_definitions(backend))
+        definitions = list(_read_definitions(backend))
     paths = _write(folder, definitions)
     if as_json:
         items = [
@@ -69,25 +69,25 @@ def command(
     print_line(f"workflow-api apply {' '.join(_arguments(definitions, paths))}")
 
 
-def _definitions(backend: BackendClient) -> Iterator[ExportedDefinition]:
+def _read_definitions(backend: BackendClient) -> Iterator[ExportedDefinition]:
     """Yields every definition, resources before the workflows that use them."""
     for kind, (_, number) in _FOLDERS.items():
         request = workflows_pb2.ListResourcesRequest(kind=number, page_size=PAGE)
         pages = backend.pages(backend.workflows.ListResources, request)
         for item in items_of(pages):
-            manifest = _manifest(backend, kind, item["resource_id"])
+            manifest = _read_manifest(backend, kind, item["resource_id"])
             if kind == "Agent":
-                yield _with_source(backend, item["resource_id"], manifest)
+                yield _add_source(backend, item["resource_id"], manifest)
             else:
                 yield manifest
     listing = workflows_pb2.ListWorkflowsRequest(page_size=PAGE, include_inactive=True)
     workflow_pages = backend.pages(backend.workflows.ListWorkflows, listing)
     for item in items_of(workflow_pages):
-        manifest = _manifest(backend, "Workflow", item["workflow_id"])
+        manifest = _read_manifest(backend, "Workflow", item["workflow_id"])
         yield manifest._replace(text=_NAME_LINE.sub(rf"\g<0>status: {item['status']}\n", manifest.text, count=1))
 
 
-def _manifest(backend: BackendClient, kind: str, definition: str) -> ExportedDefinition:
+def _read_manifest(backend: BackendClient, kind: str, definition: str) -> ExportedDefinition:
     request = definitions_pb2.GetManifestRequest(kind=kind, definition=definition)
     found = backend.call(backend.definitions.GetManifest, request)
     if not found.text:
@@ -95,7 +95,7 @@ def _manifest(backend: BackendClient, kind: str, definition: str) -> ExportedDef
     return ExportedDefinition(kind, found.name, found.version, found.text)
 
 
-def _with_source(backend: BackendClient, agent_id: str, manifest: ExportedDefinition) -> ExportedDefinition:
+def _add_source(backend: BackendClient, agent_id: str, manifest: ExportedDefinition) -> ExportedDefinition:
     """Returns an agent with the files of its `source`, if it has one."""
     request = workflows_pb2.GetResourceRequest(
         kind=workflows_pb2.RESOURCE_KIND_AGENT, resource=agent_id, version=manifest.version

@@ -46,7 +46,7 @@ def read_variables(files: Sequence[Path], assignments: Sequence[tuple[str, str]]
     values: dict[str, VariableValue] = {}
     problems: list[tuple[str, str]] = []
     for file in files:
-        values |= _values_of(file, problems)
+        values |= _read_file(file, problems)
     options = {name: VariableValue(text) for name, text in assignments}
     problems += variable_problems(options, place=_OPTION)
     if not problems:
@@ -63,7 +63,7 @@ def unused_warnings(unused: Iterable[str]) -> Iterator[str]:
         yield f"warning: {_OPTION} {name}: no manifest uses the variable {name}"
 
 
-def _values_of(file: Path, problems: list[tuple[str, str]]) -> dict[str, VariableValue]:
+def _read_file(file: Path, problems: list[tuple[str, str]]) -> dict[str, VariableValue]:
     found: list[Problem] = []
     try:
         with file.open("rb") as opened:
@@ -78,7 +78,7 @@ def _values_of(file: Path, problems: list[tuple[str, str]]) -> dict[str, Variabl
     except UnicodeDecodeError as error:
         problems.append((str(file), f"must be UTF-8; the byte at offset {error.start} is not"))
         return {}
-    values = dict(_read(documents, found))
+    values = dict(_read_values(documents, found))
     lines = {name: node.line for document in documents[:1] for name, node in _members(document).items()}
     problems += ((f"{file}:{line}: {field}", reason) for line, field, reason in sorted(found))
     problems += (
@@ -93,7 +93,7 @@ def _members(document: DocumentNode) -> dict[str, DocumentNode]:
     return document.value if isinstance(document.value, dict) else {}
 
 
-def _read(documents: Sequence[DocumentNode], problems: list[Problem]) -> Iterator[tuple[str, VariableValue]]:
+def _read_values(documents: Sequence[DocumentNode], problems: list[Problem]) -> Iterator[tuple[str, VariableValue]]:
     if len(documents) > 1:
         problems.append(Problem(documents[1].line, "document", "must be the only one: a file of variables has one"))
     for document in documents[:1]:

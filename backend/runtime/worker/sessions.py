@@ -83,10 +83,10 @@ class WorkerSession:
         """Returns the host of another process that executes runs of this database; see `Lease.other_worker_host`."""
         return None if self._lease is None else self._lease.other_worker_host()
 
-    def hear(self, names: Collection[str] | None) -> None:
-        """Takes segments at once if some were dispatched; see `DbosWorker.hear`."""
+    def on_announcement(self, names: Collection[str] | None) -> None:
+        """Wakes the DBOS worker if segments were dispatched; see `DbosWorker.on_announcement`."""
         if self._dbos_worker is not None:
-            self._dbos_worker.hear(names)
+            self._dbos_worker.on_announcement(names)
 
     def stop(self, grace_seconds: float) -> None:
         """Takes no new segments, gives the present ones a grace, and ends the rest as orphaned. Idempotent."""
@@ -200,11 +200,11 @@ class WorkerSessions:
         session = self.current
         return frozenset() if session is None else session.engine.claimed()
 
-    def hear(self, names: Collection[str] | None) -> None:
-        """Takes segments at once if some were dispatched; a listener of the database."""
+    def on_announcement(self, names: Collection[str] | None) -> None:
+        """Wakes the DBOS worker if segments were dispatched; a listener of the database's announcements."""
         session = self.current
         if session is not None:
-            session.hear(names)
+            session.on_announcement(names)
 
     def reap_now(self) -> None:
         """Starts a round of the run reaper at once."""

@@ -95,7 +95,7 @@ class Permissions(NamedTuple):
     def refuse_unknown(self, tx: Tx) -> None:
         """Raises ApiError `invalid_request` for a workflow that does not exist."""
         for workflow_id in self.workflow_ids or ():
-            if not sql.is_workflow(tx, workflow_id):
+            if not sql.workflow_exists(tx, workflow_id):
                 raise invalid("decides_for.workflow_ids", f"must name existing workflows; {workflow_id} is none")
 
     def columns(self) -> dict[str, object]:

@@ -11,7 +11,7 @@ from backend.services.users.administration import UserAdministration
 from backend.services.users.messages import session_message, user_message
 from backend.services.users.oidc.sign_in import AuthorizationResponse, ProviderSignIns
 from backend.services.users.passkeys.ceremony import PasskeyResponse
-from backend.services.users.passkeys.own import Confirmation, PasskeyManagement
+from backend.services.users.passkeys.management import Confirmation, PasskeyManagement
 from backend.services.users.passkeys.second_factor import SecondFactorSignIn
 from backend.services.users.passwords import Passwords
 from backend.services.users.permissions import permissions_of
@@ -171,7 +171,7 @@ class PasskeysServicer(passkeys_pb2_grpc.PasskeysServiceServicer):
     def __init__(self, services: Services, passwords: Passwords, sign_ins: SignIns) -> None:
         self._sign_ins = sign_ins
         self._second_factor = SecondFactorSignIn(services)
-        self._own = PasskeyManagement(services, passwords, sign_ins)
+        self._management = PasskeyManagement(services, passwords, sign_ins)
 
     def BeginPasskeySignIn(
         self, request: passkeys_pb2.BeginPasskeySignInRequest, context: grpc.ServicerContext
@@ -197,7 +197,7 @@ class PasskeysServicer(passkeys_pb2_grpc.PasskeysServiceServicer):
         self, request: passkeys_pb2.GetPasskeysRequest, context: grpc.ServicerContext
     ) -> passkeys_pb2.PasskeysOfPerson:
         """Returns the passkeys of a session's person."""
-        rows, codes, required = self._own.listed(request.token)
+        rows, codes, required = self._management.listed(request.token)
         return passkeys_pb2.PasskeysOfPerson(
             passkeys=[_passkey(row) for row in rows], recovery_codes=codes, required=required
         )
@@ -206,28 +206,32 @@ class PasskeysServicer(passkeys_pb2_grpc.PasskeysServiceServicer):
         self, request: passkeys_pb2.BeginPasskeyRegistrationRequest, context: grpc.ServicerContext
     ) -> passkeys_pb2.PasskeyOptions:
         """Returns the options by which the browser makes a passkey."""
-        return passkeys_pb2.PasskeyOptions(options_json=self._own.begin_registration(request.token, request.host))
+        return passkeys_pb2.PasskeyOptions(
+            options_json=self._management.begin_registration(request.token, request.host)
+        )
 
     def FinishPasskeyRegistration(
         self, request: passkeys_pb2.FinishPasskeyRegistrationRequest, context: grpc.ServicerContext
     ) -> passkeys_pb2.PasskeyRegistration:
         """Adds a passkey."""
         actor = principal_of(context).audit_name
-        row, codes = self._own.register(request.token, request.label, _answer(request.answer), actor)
+        row, codes = self._management.register(request.token, request.label, _answer(request.answer), actor)
         return passkeys_pb2.PasskeyRegistration(passkey=_passkey(row), recovery_codes=codes)
 
     def BeginPasskeyConfirmation(
         self, request: passkeys_pb2.BeginPasskeyConfirmationRequest, context: grpc.ServicerContext
     ) -> passkeys_pb2.PasskeyOptions:
         """Returns the options by which a passkey confirms a change."""
-        return passkeys_pb2.PasskeyOptions(options_json=self._own.begin_confirmation(request.token, request.host))
+        return passkeys_pb2.PasskeyOptions(
+            options_json=self._management.begin_confirmation(request.token, request.host)
+        )
 
     def RemovePasskey(
         self, request: passkeys_pb2.RemovePasskeyRequest, context: grpc.ServicerContext
     ) -> passkeys_pb2.RemovePasskeyResponse:
         """Removes a passkey."""
         actor = principal_of(context).audit_name
-        self._own.remove(request.token, request.credential_id, _confirmation(request), actor)
+        self._management.remove(request.token, request.credential_id, _confirmation(request), actor)
         return passkeys_pb2.RemovePasskeyResponse()
 
     def ReplaceRecoveryCodes(
@@ -235,7 +239,9 @@ class PasskeysServicer(passkeys_pb2_grpc.PasskeysServiceServicer):
     ) -> passkeys_pb2.RecoveryCodes:
         """Makes new recovery codes."""
         actor = principal_of(context).audit_name
-        return passkeys_pb2.RecoveryCodes(codes=self._own.new_codes(request.token, _confirmation(request), actor))
+        return passkeys_pb2.RecoveryCodes(
+            codes=self._management.new_codes(request.token, _confirmation(request), actor)
+        )
 
 
 def _answer(given: passkeys_pb2.PasskeyAnswer) -> PasskeyResponse:

@@ -191,6 +191,6 @@ def workflow_of_approval(tx: Tx, approval_id: str) -> str | None:
     return tx.scalar(_OF_APPROVAL, of_approval_id=approval_id)
 
 
-def is_workflow(tx: Tx, workflow_id: str) -> bool:
+def workflow_exists(tx: Tx, workflow_id: str) -> bool:
     """Returns whether a workflow that was not deleted has this id."""
     return tx.scalar(_KNOWN, of_workflow_id=workflow_id) is not None

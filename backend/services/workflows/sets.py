@@ -45,8 +45,8 @@ class Ownership:
         return Counter(row.kind for row in self.pruned)
 
 
-def ownership(tx: Tx, manifests: Sequence[Manifest], request: workflows_pb2.ApplyManifestsRequest) -> Ownership:
-    """Returns the owners before and after an apply of these documents.
+def check_ownership(tx: Tx, manifests: Sequence[Manifest], request: workflows_pb2.ApplyManifestsRequest) -> Ownership:
+    """Checks that an apply may change its documents, and returns the owners before and after it.
 
     Raises:
         ApiError: `invalid_request`, if another set owns a document and `take_over` is not set, or if `prune` is set

@@ -51,7 +51,7 @@ class Swept:
         self.launcher = Launcher(services.database, services.clock, self.engine, most, reserve=False)
 
     def after(self, seconds: float, *renewed: str, room: int = 8) -> None:
-        """Lets time pass in rounds of five seconds, in which workers renew and segments are handed over."""
+        """Lets time pass in rounds of five seconds, in which workers renew and segments are dispatched."""
         while True:
             for owner in renewed:
                 renew(self.world, owner, room=room)

@@ -173,7 +173,7 @@ def test_a_worker_hears_of_segments_in_its_present_session_and_in_none_before(
     hearing: list[DbosWorker] = []
     monkeypatch.setattr(DbosWorker, "start", lambda _: None)
     monkeypatch.setattr(DbosWorker, "stop", lambda *_: None)
-    monkeypatch.setattr(DbosWorker, "hear", lambda self, _: hearing.append(self))
+    monkeypatch.setattr(DbosWorker, "on_announcement", lambda self, _: hearing.append(self))
     runtime = idle_world.new_runtime(tmp_path / "worker", **SHARED, engine="dbos")
     executor = runtime.executor
     executor.start(on_free=lambda: None)
@@ -185,7 +185,7 @@ def test_a_worker_hears_of_segments_in_its_present_session_and_in_none_before(
     until(lambda: hearing, "what is announced")
     current = executor.sessions.current
     assert current is not None
-    current.hear({DISPATCHED})
+    current.on_announcement({DISPATCHED})
     executor.stop()
     assert len(hearing) == 2
     assert hearing[0] is hearing[1]

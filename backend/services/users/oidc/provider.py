@@ -36,7 +36,7 @@ ATTEMPT_MS: Final = 10 * 60_000
 _SECRET: Final = re.compile(r"([0-9]{1,15})\.[A-Za-z0-9_-]{43}")
 
 
-class Attempt(NamedTuple):
+class SignInAttempt(NamedTuple):
     """Values derived from the secret of one sign-in, each of 256 bits in 43 characters."""
 
     state: str
@@ -54,12 +54,12 @@ def new_secret(now: int) -> str:
     return f"{now}.{secrets.token_urlsafe(32)}"
 
 
-def attempt_of(secret: str, now: int) -> Attempt | None:
+def attempt_of(secret: str, now: int) -> SignInAttempt | None:
     """Returns the attempt of a secret; None if the secret is malformed or too old."""
     found = _SECRET.fullmatch(secret)
     if found is None or not 0 <= now - int(found[1]) < ATTEMPT_MS:
         return None
-    return Attempt(*(_derived(secret, use) for use in Attempt._fields))
+    return SignInAttempt(*(_derived(secret, use) for use in SignInAttempt._fields))
 
 
 def _derived(secret: str, use: str) -> str:
@@ -125,7 +125,7 @@ class Provider:
 
         return asyncio.run(self._bounded(work))
 
-    def authorization_url(self, attempt: Attempt, redirect_uri: str) -> str:
+    def authorization_url(self, attempt: SignInAttempt, redirect_uri: str) -> str:
         """Returns the address where a browser signs in.
 
         Raises:
@@ -161,7 +161,7 @@ class Provider:
         return _with_query(endpoints.end_session, parameters | ({"id_token_hint": id_token} if id_token else {}))
 
     def confirm_person(
-        self, attempt: Attempt, code: str, redirect_uri: str, answered_by: str | None
+        self, attempt: SignInAttempt, code: str, redirect_uri: str, answered_by: str | None
     ) -> ConfirmedPerson:
         """Exchanges an authorization code for the verified claims of a person.
 
@@ -191,7 +191,7 @@ class Provider:
 
         return self._call(work)
 
-    async def _claims(self, http: ProviderHttp, endpoints: _Endpoints, token: str, attempt: Attempt) -> Claims:
+    async def _claims(self, http: ProviderHttp, endpoints: _Endpoints, token: str, attempt: SignInAttempt) -> Claims:
         keys = self._still_fresh(self._keys)
         if keys is not None:
             try:
@@ -200,7 +200,7 @@ class Provider:
                 pass
         return self._verified(token, await self._read_keys(http, endpoints), attempt)
 
-    def _verified(self, token: str, keys: "list[Key]", attempt: Attempt) -> Claims:
+    def _verified(self, token: str, keys: "list[Key]", attempt: SignInAttempt) -> Claims:
         return verified_claims(
             token,
             keys,
@@ -259,7 +259,7 @@ class Provider:
         return keys
 
     async def _exchange_code(
-        self, http: ProviderHttp, endpoints: _Endpoints, attempt: Attempt, code: str, redirect_uri: str
+        self, http: ProviderHttp, endpoints: _Endpoints, attempt: SignInAttempt, code: str, redirect_uri: str
     ) -> tuple[str, str]:
         """Returns the ID token for a code, and the access token; "" for the latter if it is no bearer token."""
         try:
