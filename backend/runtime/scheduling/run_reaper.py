@@ -163,8 +163,8 @@ class RunReaper:
     def recover(self) -> None:
         """Ends runs that an earlier process left running, and requeues queued segments; called at the start.
 
-        A run whose cancel was requested or whose time limit has passed ends so, because the cancel was answered; any
-        other ends as orphaned. Parked and finished runs do not change. (contract 13.10)
+        A run ends as cancelled if its cancel was requested, for that request was answered; by its time limit if that
+        has passed; and otherwise as orphaned. Parked and finished runs do not change. (contract 13.10)
         """
         now = self._clock()
         for segment in self._database.read(sql.running):
