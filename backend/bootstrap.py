@@ -135,7 +135,7 @@ class _Parts:
 
                 self.database, objects = TracedDatabase(self.database, tracing), TracedObjects(objects, tracing)
             self.objects = ObjectsWithRows(objects, self.database)
-            deployment = self.database.write(lambda tx: deployment_sql.ensure(tx, settings.deployment_id))
+            deployment = self.database.write(lambda tx: deployment_sql.get_or_create(tx, settings.deployment_id))
             self._shared_clock = None if settings.database is None or clock else _shared_clock(self.database)
             undo.pop_all()
         models = Models(settings.secrets, settings.models)

@@ -134,7 +134,7 @@ class StartBench:
 
     def __init__(self, url: str) -> None:
         self.database = open_postgresql(url, CLIENTS)
-        deployment = self.database.write(lambda tx: deployment_sql.ensure(tx, "bench"))
+        deployment = self.database.write(lambda tx: deployment_sql.get_or_create(tx, "bench"))
         cursors = Cursors(bytes.fromhex(deployment.cursor_secret))
         services = Services(self.database, system_clock, deployment.deployment_id, cursors)
         manifests = load_manifests([("bench.yaml", MANIFEST)], services.schemas.manifest_checks())

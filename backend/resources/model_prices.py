@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from backend.settings import ModelPrice
 
-# Providers of pydantic-ai that speak to another provider's models by another protocol.
+# Providers in pydantic-ai whose models genai-prices lists under another provider.
 _PROVIDERS: Final = {
     "openai-chat": "openai",
     "openai-responses": "openai",
@@ -18,7 +18,7 @@ _MILLION: Final = 1_000_000
 
 
 class CallTokens(NamedTuple):
-    """Tokens of one call, or of several; those read from and written to the provider's cache are part of the input."""
+    """Tokens of one or more calls; tokens read from and written to the provider's cache are part of the input."""
 
     input_tokens: int
     output_tokens: int
@@ -27,27 +27,27 @@ class CallTokens(NamedTuple):
 
 
 CallPrice = Callable[[CallTokens], Decimal | None]
-"""Returns the price of one call in millionths of a US dollar; None where it is unknown."""
+"""Function from the tokens of a call to its price in millionths of a US dollar, None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPrices:
-    """Prices by model, as agents name it; `overrides` are the deployment's own."""
+    """Prices by model, in the form `provider:model`; `overrides` are from the deployment's settings."""
 
     overrides: Mapping[str, ModelPrice]
 
-    def of(self, model: str) -> CallPrice:
-        """Returns the price of calls of `provider:model`; the first one loads the price data, which takes a moment."""
+    def price_of(self, model: str) -> CallPrice:
+        """Returns the price of calls to a model; the first call loads the price data, which takes a moment."""
         override = self.overrides.get(model)
-        return _listed(model) if override is None else _own(override)
+        return _published_price(model) if override is None else _configured_price(override)
 
 
-def whole(cost: Decimal) -> int:
+def whole_microusd(cost: Decimal) -> int:
     """Returns a cost in whole millionths of a US dollar."""
     return int(cost.to_integral_value(ROUND_HALF_UP))
 
 
-def _own(price: ModelPrice) -> CallPrice:
+def _configured_price(price: ModelPrice) -> CallPrice:
     def of_call(tokens: CallTokens) -> Decimal:
         cached = price.input if price.cached is None else price.cached
         return (
@@ -59,7 +59,7 @@ def _own(price: ModelPrice) -> CallPrice:
     return of_call
 
 
-def _listed(model: str) -> CallPrice:
+def _published_price(model: str) -> CallPrice:
     try:
         from genai_prices import Usage, calc_price
     except ImportError:
@@ -74,7 +74,7 @@ def _listed(model: str) -> CallPrice:
             cache_write_tokens=tokens.cache_write_tokens,
         )
         try:
-            # Without an update that the program asks for, it reads the data of its own package alone.
+            # Reads the data in its package: it downloads only if a program asks for an update.
             return calc_price(usage, name, provider_id=_PROVIDERS.get(provider, provider)).total_price * _MILLION
         except (LookupError, ValueError):
             return None

@@ -22,7 +22,7 @@ from backend.runtime.final_sweep.scheduler import CONCURRENT_SWEEPS, FinalSweeps
 from backend.runtime.local import LocalRuntime
 from backend.runtime.publishing import Publisher
 from backend.runtime.publishing.files import FileParser, stored_outputs
-from backend.runtime.publishing.sweeping import by_policy
+from backend.runtime.publishing.sweeping import policy_sweep
 from backend.runtime.scheduling.dispatcher import Launcher, RunDispatcher
 from backend.runtime.scheduling.run_reaper import RunReaper
 from backend.runtime.worker.executor import Executor, LeftoverRemoval
@@ -57,7 +57,7 @@ def new_publisher(
         graphs,
         stored_outputs(services.database, objects),
         FileParser(settings.publishing, settings.data / "publishing"),
-        by_policy(services.database, redactor),
+        policy_sweep(services.database, redactor),
     )
 
 
@@ -98,12 +98,12 @@ def new_remote_runtime(
     """Creates the runtime of a process whose runs workers execute; `url` is the database's."""
     # Imported on use, because DBOS is an optional dependency.
     from backend.runtime.engines.dbos import DbosBackend
-    from backend.runtime.remote import RemoteRuntime, most_of_workers
+    from backend.runtime.remote import RemoteRuntime, worker_capacity
 
     dbos = DbosBackend(url)
     removals = Removals(services.database, objects, publisher.remove, services.clock)
     database, clock = services.database, services.clock
-    launcher = Launcher(database, clock, dbos, most_of_workers(database, database.now), reserve=False)
+    launcher = Launcher(database, clock, dbos, worker_capacity(database, database.now), reserve=False)
     reaper = RunReaper(database, clock, dbos, settings.launch_timeout_ms, owner="", lease_clock=database.now)
     return RemoteRuntime(services, dbos, RunDispatcher(launcher, upkeep, removals), reaper)
 
@@ -163,7 +163,7 @@ def new_executor(
 
     sessions = WorkerSessions(lambda sandbox, on_free: _session(settings, new_context(sandbox), on_free))
     if settings.database is not None and settings.engine == "dbos":
-        services.database.listen(sessions.hear)
+        services.database.listen(sessions.on_announcement)
     return Executor(
         sessions=sessions,
         open_sandbox=open_sandbox or partial(choose_sandbox, settings.sandbox),

@@ -56,7 +56,7 @@ class LocalRuntime:
         at: int,
     ) -> BegunSegment | None:
         """Begins a new run here, unless other runs wait for its slots; see `Runtime.begin_run`."""
-        session = self.executor.sessions.present
+        session = self.executor.sessions.current
         if session is None or not session.begins_runs or run.pii_redaction or has_inputs(workflow, parameters):
             return None
         first = steps_to_begin(workflow)
@@ -102,7 +102,7 @@ class LocalRuntime:
 
     def cancel(self, run_id: str) -> None:  # noqa: ARG002 - the run's row says it all, and survives a crash
         """Ends a running run; see `Runtime.cancel`."""
-        self.executor.sweep_now()
+        self.executor.reap_now()
 
     def forget(self, run_id: str) -> None:  # noqa: ARG002 - its order is in the tables, and survives a crash
         """Starts to remove the data of an erased run; see `Runtime.forget`."""

@@ -1,4 +1,4 @@
-"""The runtime of a process whose runs are executed by workers."""
+"""Runtime of a process that starts runs and leaves their execution to workers."""
 
 import threading
 from collections.abc import Callable, Collection
@@ -11,7 +11,7 @@ from backend.runtime.engines.dbos import DbosBackend
 from backend.runtime.scheduling import sql
 from backend.runtime.scheduling.dispatcher import RunDispatcher
 from backend.runtime.scheduling.run_reaper import RunReaper
-from backend.runtime.scheduling.sql import step_slots
+from backend.runtime.scheduling.sql import total_step_slots
 from backend.services.dependencies import Services
 from backend.storage.database import Database
 from backend.storage.outage import TICK_SECONDS, Ticker
@@ -21,29 +21,29 @@ _PURGE_SECONDS: Final = 600
 
 
 class RemoteRuntime:
-    """Hands segments over to workers, and ends what a dead worker left; see `services.runs.runtime_port.Runtime`."""
+    """Dispatches segments to workers, and closes runs of dead workers; see `services.runs.runtime_port.Runtime`."""
 
     def __init__(self, services: Services, backend: DbosBackend, dispatcher: RunDispatcher, reaper: RunReaper) -> None:
         self._services = services
         self._backend = backend
         self._dispatcher = dispatcher
-        self._sweeping = Ticker("sweeper", reaper.reap, TICK_SECONDS)
-        services.database.listen(self._hear, ROOM)
+        self._reaping = Ticker("sweeper", reaper.reap, TICK_SECONDS)
+        services.database.listen(self._on_room, ROOM)
         services.database.listen(lambda _: self.wake(), QUEUED)
         self._purging = Ticker("dbos-purge", self._purge, _PURGE_SECONDS)
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        """Takes up what is queued."""
+        """Starts the dispatcher, the reaper and the purge of DBOS records."""
         self._dispatcher.start()
-        self._sweeping.start()
+        self._reaping.start()
         self._purging.start()
 
     def stop(self) -> None:
-        """Hands over nothing more; may be repeated."""
+        """Stops dispatching. Idempotent."""
         self._stopping.set()
         self._dispatcher.stop()
-        self._sweeping.stop()
+        self._reaping.stop()
         self._purging.stop()
         self._backend.stop()
 
@@ -51,18 +51,18 @@ class RemoteRuntime:
         """Returns None, as a worker begins every run; see `Runtime.begin_run`."""
 
     def wake(self) -> None:
-        """Starts to hand over queued segments; see `Runtime.wake`."""
+        """Starts to dispatch queued segments; see `Runtime.wake`."""
         self._dispatcher.launching.wake()
 
     def cancel(self, run_id: str) -> None:
-        """Leaves it to the worker that executes the run, which looks for itself; see `Runtime.cancel`."""
+        """Does nothing, as the worker that executes the run reads the cancel from its row; see `Runtime.cancel`."""
 
-    def forget(self, run_id: str) -> None:  # noqa: ARG002 - its order is in the tables, and survives a crash
-        """Starts to remove what an erased run left; see `Runtime.forget`."""
+    def forget(self, run_id: str) -> None:  # noqa: ARG002 - the removal is ordered in the tables, and survives a crash
+        """Starts to remove the data of an erased run; see `Runtime.forget`."""
         self._dispatcher.removing.wake()
 
     def measured(self) -> list[Family]:
-        """Returns metrics that say that nothing is executed here."""
+        """Returns metrics of zero slots and segments, because this process executes none."""
         return [
             measure.with_value(0) for measure in (metrics.STEP_SLOTS, metrics.STEP_SLOTS_USED, metrics.SEGMENTS_RUNNING)
         ]
@@ -71,26 +71,26 @@ class RemoteRuntime:
         """Deletes expired rows; see `Runtime.upkeep`."""
         return self._dispatcher.upkeep()
 
-    def _hear(self, _: Collection[str] | None) -> None:
-        """Dispatches a segment that waits for room, where a worker may have some; a listener of the database."""
+    def _on_room(self, _: Collection[str] | None) -> None:
+        """Starts a dispatch round after a worker may have freed a slot; a listener of the database."""
         self._dispatcher.segment_ended()
 
     def _purge(self) -> None:
         """Removes the records of DBOS about segments that ended an hour ago."""
         database, before = self._services.database, self._services.clock() - HOUR_MS
-        with database.try_advisory_lock("queue purge") as mine:
-            if mine:
+        with database.try_advisory_lock("queue purge") as acquired:
+            if acquired:
                 self._backend.purge(before, database.read(sql.open_ids), lambda: not self._stopping.is_set())
 
 
-def most_of_workers(database: Database, lease_clock: Clock) -> Callable[[], int]:
-    """Returns a function that gives the most segments that all workers execute together, by the slots they have now.
+def worker_capacity(database: Database, lease_clock: Clock) -> Callable[[], int]:
+    """Returns a function that sums the step slots of all live workers: the most segments to dispatch to them.
 
-    What waits, waits in the tables, where any worker may take it. `lease_clock` gives the times of leases.
+    Further segments wait in the tables, where any worker may take them. `lease_clock` gives the times of leases.
     """
 
     def most() -> int:
         now = lease_clock()
-        return database.read(lambda tx: step_slots(tx, now))
+        return database.read(lambda tx: total_step_slots(tx, now))
 
     return most

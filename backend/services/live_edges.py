@@ -43,7 +43,7 @@ class LiveEdges:
         with self._lock:
             return list(self._edges.values())
 
-    def shook_hands(self, request: HandshakeRequest) -> None:
+    def record_handshake(self, request: HandshakeRequest) -> None:
         """Takes how an edge that watches is."""
         backends = [*request.unusable_backends]
         expires = request.HasField("certificate_expires_at")

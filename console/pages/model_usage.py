@@ -1,4 +1,4 @@
-"""Pages of what runs used of models: one run by step, and days by key, workflow and model, also as CSV."""
+"""Pages of the use of models: of one run by step, and by day, key, workflow and model, also as CSV."""
 
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -22,12 +22,12 @@ from workflow_api.v1.model_usage_pb2 import (
 
 DAYS: Final = 90
 _PAGE: Final = 10_000
-_SHOWN: Final = 200
-NUMBERS: Final = tuple(field.name for field in ModelUse.DESCRIPTOR.fields)
+_MOST_LINES: Final = 200
+NUMBER_FIELDS: Final = tuple(field.name for field in ModelUse.DESCRIPTOR.fields)
 
 
 class UsageLine(NamedTuple):
-    """Numbers of one row: its name, the link of it if it has one, and the use."""
+    """One row of a table: name, link or "", use, and cost as text."""
 
     name: str
     link: str
@@ -57,7 +57,7 @@ async def run_usage(visit: Visit) -> PageResult:
 
 async def all_models(visit: Visit) -> PageResult:
     """Shows the use of models of the last 90 days by day, workflow, key and model."""
-    return await _days(visit, None, "")
+    return await _days_page(visit, None, "")
 
 
 async def key_models(visit: Visit) -> PageResult:
@@ -68,12 +68,12 @@ async def key_models(visit: Visit) -> PageResult:
     except Refusal as refusal:
         if refusal.code != "not_found":
             raise
-        page = await _days(visit, key_id, "")
+        page = await _days_page(visit, key_id, "")
         if not page.context["tables"]:
             raise
         # The deletion of a key leaves what its runs used.
         return page
-    return await _days(visit, key_id, record.key.name)
+    return await _days_page(visit, key_id, record.key.name)
 
 
 async def all_models_csv(visit: Visit) -> PageResult:
@@ -87,7 +87,7 @@ async def key_models_csv(visit: Visit) -> PageResult:
 
 
 def cost_text(use: ModelUse) -> str:
-    """Returns the price in US dollars, and how many calls it leaves out."""
+    """Returns the cost in US dollars as text, with the number of calls without a known price."""
     known = f"{use.cost_microusd / 1_000_000:,.6f} USD"
     if not use.unpriced_calls:
         return known
@@ -100,7 +100,7 @@ def _request(key_id: str | None) -> ListModelUsageDaysRequest:
     return ListModelUsageDaysRequest(key_id=key_id, since=to_timestamp(today - (DAYS - 1) * DAY_MS), page_size=_PAGE)
 
 
-async def _days(visit: Visit, key_id: str | None, key_name: str) -> View:
+async def _days_page(visit: Visit, key_id: str | None, key_name: str) -> View:
     read: ListModelUsageDaysResponse = await visit.services.call(
         "ModelUsageService/ListModelUsageDays", _request(key_id)
     )
@@ -113,10 +113,10 @@ async def _days(visit: Visit, key_id: str | None, key_name: str) -> View:
             "days": DAYS,
             "cut_off": read.HasField("next_page_token"),
             "tables": [
-                ("Day (UTC)", _added(items, _day, lambda _: "", by_name=True)),
-                ("Workflow", _added(items, lambda item: item.workflow_name or item.workflow_id, _workflow_link)),
-                *([] if key_id else [("Key", _added(items, lambda item: item.key_id or "no key", _key_link))]),
-                ("Model", _added(items, lambda item: item.model, lambda _: "")),
+                ("Day (UTC)", _sums_by_name(items, _day, lambda _: "", by_name=True)),
+                ("Workflow", _sums_by_name(items, lambda item: item.workflow_name or item.workflow_id, _workflow_link)),
+                *([] if key_id else [("Key", _sums_by_name(items, lambda item: item.key_id or "no key", _key_link))]),
+                ("Model", _sums_by_name(items, lambda item: item.model, lambda _: "")),
             ]
             if items
             else [],
@@ -136,23 +136,23 @@ def _key_link(item: ModelUsageDay) -> str:
     return f"/keys/{item.key_id}/models" if item.key_id else ""
 
 
-def _added(
+def _sums_by_name(
     items: Iterable[ModelUsageDay],
     name_of: Callable[[ModelUsageDay], str],
     link_of: Callable[[ModelUsageDay], str],
     *,
     by_name: bool = False,
 ) -> Sequence[UsageLine]:
-    """Returns sums by name: the newest day first, else the most tokens first."""
+    """Returns sums by name, most tokens first; with `by_name`, the greatest name first, as for days."""
     sums: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for item in items:
-        sums[name_of(item), link_of(item)].update({name: getattr(item.use, name) for name in NUMBERS})
+        sums[name_of(item), link_of(item)].update({name: getattr(item.use, name) for name in NUMBER_FIELDS})
     lines = [_line(*named, numbers) for named, numbers in sums.items()]
     if by_name:
         lines.sort(key=lambda line: line.name, reverse=True)
     else:
         lines.sort(key=lambda line: (-line.use.input_tokens - line.use.output_tokens, line.name))
-    return lines[:_SHOWN]
+    return lines[:_MOST_LINES]
 
 
 def _line(name: str, link: str, numbers: Mapping[str, int]) -> UsageLine:
@@ -162,7 +162,7 @@ def _line(name: str, link: str, numbers: Mapping[str, int]) -> UsageLine:
 
 async def _csv_parts(visit: Visit, request: ListModelUsageDaysRequest) -> AsyncGenerator[bytes, None]:
     """Yields the lines of all rows, page by page; the first part begins with the header row."""
-    rows: list[Sequence[object]] = [("day", "key_id", "workflow_id", "workflow_name", "model", *NUMBERS)]
+    rows: list[Sequence[object]] = [("day", "key_id", "workflow_id", "workflow_name", "model", *NUMBER_FIELDS)]
     more = True
     while more:
         read: ListModelUsageDaysResponse = await visit.services.call("ModelUsageService/ListModelUsageDays", request)
@@ -173,7 +173,7 @@ async def _csv_parts(visit: Visit, request: ListModelUsageDaysRequest) -> AsyncG
                 item.workflow_id,
                 item.workflow_name,
                 item.model,
-                *(getattr(item.use, name) for name in NUMBERS),
+                *(getattr(item.use, name) for name in NUMBER_FIELDS),
             )
             for item in read.items
         ]

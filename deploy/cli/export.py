@@ -1,4 +1,4 @@
-"""`workflow-api export`: all definitions of a deployment as files that can be applied again."""
+"""`workflow-api export`: writes all definitions of a deployment as files that `apply` reads."""
 
 import io
 import re
@@ -30,7 +30,7 @@ _FOLDERS: Final = {
 
 _WORKFLOWS: Final = "workflows"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
-# Not among the files that an agent with `source: .` consists of.
+# Hidden, so that it is not one of the files of an agent with `source: .`.
 _HIDDEN_MANIFEST: Final = ".agent.yaml"
 _NAME_LINE: Final = re.compile(r"^name: .*\n", re.MULTILINE)
 
@@ -56,7 +56,7 @@ def command(
     Where nothing has changed since, applying the files makes no new version.
     """
     with option_names(NAMED_OPTIONS), connected(grpc) as backend:
-        definitions = list(_definitions(backend))
+        definitions = list(_read_definitions(backend))
     paths = _write(folder, definitions)
     if as_json:
         items = [
@@ -69,25 +69,25 @@ def command(
     print_line(f"workflow-api apply {' '.join(_arguments(definitions, paths))}")
 
 
-def _definitions(backend: BackendClient) -> Iterator[ExportedDefinition]:
+def _read_definitions(backend: BackendClient) -> Iterator[ExportedDefinition]:
     """Yields every definition, resources before the workflows that use them."""
     for kind, (_, number) in _FOLDERS.items():
         request = workflows_pb2.ListResourcesRequest(kind=number, page_size=PAGE)
         pages = backend.pages(backend.workflows.ListResources, request)
         for item in items_of(pages):
-            manifest = _manifest(backend, kind, item["resource_id"])
+            manifest = _read_manifest(backend, kind, item["resource_id"])
             if kind == "Agent":
-                yield _with_source(backend, item["resource_id"], manifest)
+                yield _add_source(backend, item["resource_id"], manifest)
             else:
                 yield manifest
     listing = workflows_pb2.ListWorkflowsRequest(page_size=PAGE, include_inactive=True)
     workflow_pages = backend.pages(backend.workflows.ListWorkflows, listing)
     for item in items_of(workflow_pages):
-        manifest = _manifest(backend, "Workflow", item["workflow_id"])
+        manifest = _read_manifest(backend, "Workflow", item["workflow_id"])
         yield manifest._replace(text=_NAME_LINE.sub(rf"\g<0>status: {item['status']}\n", manifest.text, count=1))
 
 
-def _manifest(backend: BackendClient, kind: str, definition: str) -> ExportedDefinition:
+def _read_manifest(backend: BackendClient, kind: str, definition: str) -> ExportedDefinition:
     request = definitions_pb2.GetManifestRequest(kind=kind, definition=definition)
     found = backend.call(backend.definitions.GetManifest, request)
     if not found.text:
@@ -95,7 +95,7 @@ def _manifest(backend: BackendClient, kind: str, definition: str) -> ExportedDef
     return ExportedDefinition(kind, found.name, found.version, found.text)
 
 
-def _with_source(backend: BackendClient, agent_id: str, manifest: ExportedDefinition) -> ExportedDefinition:
+def _add_source(backend: BackendClient, agent_id: str, manifest: ExportedDefinition) -> ExportedDefinition:
     """Returns an agent with the files of its `source`, if it has one."""
     request = workflows_pb2.GetResourceRequest(
         kind=workflows_pb2.RESOURCE_KIND_AGENT, resource=agent_id, version=manifest.version
@@ -135,7 +135,7 @@ def _write(folder: Path, definitions: Sequence[ExportedDefinition]) -> list[Path
 
 
 def _path_of(folder: Path, definition: ExportedDefinition, taken: set[Path]) -> Path:
-    """Returns the path of a manifest: by the name of the definition, with a number where another has that path."""
+    """Returns the path of a manifest, from the definition's name, with a number if the path is taken."""
     kind = _WORKFLOWS if definition.kind == "Workflow" else _FOLDERS[definition.kind][0]
     stem = _UNSAFE.sub("-", definition.name).strip(".-") or "unnamed"
     number = 1
@@ -153,7 +153,7 @@ def _lower(path: Path) -> Path:
 
 
 def _arguments(definitions: Sequence[ExportedDefinition], paths: Sequence[Path]) -> list[str]:
-    """Returns the arguments by which a shell names all manifests."""
+    """Returns shell arguments, patterns among them, that name all manifests."""
     plain = {path.parent for each, path in zip(definitions, paths, strict=True) if each.source is None}
     with_source = [path for each, path in zip(definitions, paths, strict=True) if each.source is not None]
     patterns = [f"{shlex.quote(str(parent))}/*.yaml" for parent in sorted(plain)]

@@ -1,4 +1,4 @@
-"""Options `--vars` and `--var` of commands that read manifests."""
+"""Options `--vars` and `--var` of commands that read manifests, and the variables that they give."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ VariableOptions = Annotated[
 
 
 def variable_assignments(variables: Sequence[str] | None) -> list[tuple[str, str]]:
-    """Returns names and values of `--var`; raises typer.BadParameter for one without `=`."""
+    """Returns names and values of `--var` options; raises typer.BadParameter for an option without `=`."""
     return [split_assignment("--var", each) for each in variables or []]
 
 

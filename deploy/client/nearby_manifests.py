@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 
 from backend.services.workflows.manifests.loader import ManifestText
-from backend.services.workflows.manifests.variables import NO_VARIABLES, Variables, with_values
+from backend.services.workflows.manifests.variables import NO_VARIABLES, Variables, replace_variables
 from deploy.client.manifests import manifest_messages
 from deploy.client.packing import pack
 from workflow_api.v1 import workflows_pb2
@@ -114,7 +114,7 @@ def _documents(text: str, variables: Variables) -> Iterator[tuple[Reference, dic
             node = loader.get_node()
             if node is None:
                 continue
-            value = with_values(loader.construct_document(node), variables)
+            value = replace_variables(loader.construct_document(node), variables)
             if isinstance(value, dict) and isinstance(value.get("kind"), str) and isinstance(value.get("name"), str):
                 yield (value["kind"], value["name"]), value, node.start_mark.line, node.end_mark.line + 1
     except (yaml.YAMLError, ValueError, RecursionError):

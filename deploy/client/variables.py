@@ -1,4 +1,4 @@
-"""Values of the variables of manifests, from files and from options of a command."""
+"""Reads the values of variables of manifests from files and from options of a command."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,13 +14,13 @@ _OPTION: Final = "--var"
 
 
 class GivenVariables(NamedTuple):
-    """Values by name, and the names that options gave one by one."""
+    """Values of variables by name, and the names that came from `--var` options."""
 
     values: Variables
     by_option: frozenset[str]
 
     def unused(self, used: Iterable[str]) -> list[str]:
-        """Returns the names that an option gave, but no manifest uses: most likely they are mistyped."""
+        """Returns the names from options that no manifest uses, which are probably mistyped."""
         return sorted(self.by_option - frozenset(used))
 
     @property
@@ -38,7 +38,7 @@ NONE_GIVEN: Final = GivenVariables({}, frozenset())
 
 
 def read_variables(files: Sequence[Path], assignments: Sequence[tuple[str, str]]) -> GivenVariables:
-    """Returns the values of files, of which a later one wins, and of `assignments`, which win over files.
+    """Reads values from files, of which a later file wins, and from `assignments`, which win over files.
 
     Raises:
         CommandError: a file cannot be read, or a name or value is not allowed; the details name every problem.
@@ -46,7 +46,7 @@ def read_variables(files: Sequence[Path], assignments: Sequence[tuple[str, str]]
     values: dict[str, VariableValue] = {}
     problems: list[tuple[str, str]] = []
     for file in files:
-        values |= _values_of(file, problems)
+        values |= _read_file(file, problems)
     options = {name: VariableValue(text) for name, text in assignments}
     problems += variable_problems(options, place=_OPTION)
     if not problems:
@@ -63,7 +63,7 @@ def unused_warnings(unused: Iterable[str]) -> Iterator[str]:
         yield f"warning: {_OPTION} {name}: no manifest uses the variable {name}"
 
 
-def _values_of(file: Path, problems: list[tuple[str, str]]) -> dict[str, VariableValue]:
+def _read_file(file: Path, problems: list[tuple[str, str]]) -> dict[str, VariableValue]:
     found: list[Problem] = []
     try:
         with file.open("rb") as opened:
@@ -78,7 +78,7 @@ def _values_of(file: Path, problems: list[tuple[str, str]]) -> dict[str, Variabl
     except UnicodeDecodeError as error:
         problems.append((str(file), f"must be UTF-8; the byte at offset {error.start} is not"))
         return {}
-    values = dict(_read(documents, found))
+    values = dict(_read_values(documents, found))
     lines = {name: node.line for document in documents[:1] for name, node in _members(document).items()}
     problems += ((f"{file}:{line}: {field}", reason) for line, field, reason in sorted(found))
     problems += (
@@ -93,7 +93,7 @@ def _members(document: DocumentNode) -> dict[str, DocumentNode]:
     return document.value if isinstance(document.value, dict) else {}
 
 
-def _read(documents: Sequence[DocumentNode], problems: list[Problem]) -> Iterator[tuple[str, VariableValue]]:
+def _read_values(documents: Sequence[DocumentNode], problems: list[Problem]) -> Iterator[tuple[str, VariableValue]]:
     if len(documents) > 1:
         problems.append(Problem(documents[1].line, "document", "must be the only one: a file of variables has one"))
     for document in documents[:1]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from backend.common.secrets import ENVIRONMENT, FILE
-from backend.services.health.rules import little_space
+from backend.services.health.rules import has_little_space
 from backend.storage.data_files import user_name
 from backend.storage.factory import LOCK_FILE, RESTORING_FILE
 from deploy.config.secret_references import redis_secret_name
@@ -182,7 +182,7 @@ def _free_space(what: str, folder: Path) -> Finding:
     if inodes < _LITTLE_INODES:
         judge = failed if inodes < _NO_INODES else warning
         return judge(name, f"{folder} has {state.f_favail:,} of {state.f_files:,} inodes free.", remedy)
-    very = little_space(total, free)
+    very = has_little_space(total, free)
     if very is None:
         return ok(name, f"{shown}.")
     return failed(name, f"{shown}.", remedy) if very else warning(name, f"{shown}.", remedy)

@@ -1,4 +1,4 @@
-"""Calls of agents of type `python` that a model has as tools: each runs in a sandbox, in the step's environment."""
+"""Agents of type `python` as tools of a model: takes arguments, runs the agent in a sandbox and returns its result."""
 
 import asyncio
 import hashlib
@@ -23,16 +23,16 @@ from backend.services.workflows.agent_tools import agent_tools, function_name
 MOST_INPUT_BYTES: Final = 64 * 1024
 MOST_RESULT_BYTES: Final = 64 * 1024
 INVALID_INPUT: Final = "InvalidInput"
-_OWN_LEVELS: Final = 2
-"""Levels of the folder of one call's files, below that of the step."""
-# What the model cannot change by other arguments fails the step.
-_FAILS_THE_STEP: Final = frozenset({"SandboxFailed", "OutputsNotStored", "ProtocolError", "InternalError"})
+_CALL_LEVELS: Final = 2
+"""Levels of folders between the outputs of the step and the files of one call."""
+# Failures of a call that other arguments cannot avoid, so they fail the step.
+_STEP_FAILURES: Final = frozenset({"SandboxFailed", "OutputsNotStored", "ProtocolError", "InternalError"})
 
 
 class AgentTools:
-    """The agents that a model may call in one attempt; one runs at a time, so that the step's memory is enough.
+    """The agents that a model may call in one attempt; calls run one at a time, within the memory of the step.
 
-    `shared` has the paths of the files for later steps alone, `skipped` counts left-out entries as `StepResult` does.
+    `shared` has the paths of files that are for later steps only; `skipped` counts left-out entries, as `StepResult`.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class AgentTools:
         self._services = services
         self._request = request
         self._on_progress = on_progress
-        self._one_at_a_time = asyncio.Lock()
+        self._call_lock = asyncio.Lock()
         self._calls: Counter[str] = Counter()
         self._bytes_left = request.limits.workspace_bytes
         self._files_left = request.limits.outputs.files
@@ -60,14 +60,14 @@ class AgentTools:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """The agents by the names of their functions."""
+        """Names of the agents, by the names of their functions."""
         return {function_name(name): name for name in agent_tools(self._request.agent)}
 
     def definition(self, name: str) -> Mapping[str, Any]:
         """Returns the definition of an agent.
 
         Raises:
-            StepFailed: there is none, or it cannot be called.
+            StepFailed: the agent does not exist, or cannot be called.
         """
         found = self._request.tools.get(name)
         if found is None or found["type"] != "python":
@@ -75,7 +75,7 @@ class AgentTools:
         return found
 
     def take_logs(self) -> list[bytes]:
-        """Returns the logs of the calls since the last time."""
+        """Returns the logs of the calls since the last call of this method."""
         logs, self._logs = self._logs, []
         return logs
 
@@ -91,16 +91,16 @@ class AgentTools:
         if problem is None and schema is not None:
             problem = await self._services.check_input(schema, given)
         if problem is not None:
-            return error_for_model(INVALID_INPUT, problem)
+            return model_error(INVALID_INPUT, problem)
         try:
-            async with self._one_at_a_time:
+            async with self._call_lock:
                 value = await self._run(name, definition, given)
         except StepFailed as failed:
-            if failed.final or (failed.type in _FAILS_THE_STEP and not failed.by_the_agent):
+            if failed.final or (failed.type in _STEP_FAILURES and not failed.by_the_agent):
                 raise
-            told = await self._services.sweep_for_model([failed.type, failed.message])
-            return error_for_model(*told)
-        return result_for_model(await self._services.sweep_for_model(value))
+            told = await self._services.redact([failed.type, failed.message])
+            return model_error(*told)
+        return model_result(await self._services.redact(value))
 
     async def _run(self, name: str, definition: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
         request = self._request
@@ -111,9 +111,9 @@ class AgentTools:
         outputs = request.limits.outputs
         left = replace(
             outputs,
-            levels=max(1, outputs.levels - _OWN_LEVELS),
+            levels=max(1, outputs.levels - _CALL_LEVELS),
             files=self._files_left,
-            directories=max(0, self._directories_left - _OWN_LEVELS),
+            directories=max(0, self._directories_left - _CALL_LEVELS),
         )
         prepared = await self._services.prepare(name)
         digest = hashlib.sha256(json_text.canonical(given).encode()).hexdigest()[:32]
@@ -140,13 +140,13 @@ class AgentTools:
             self._add_log(place, log)
             for limit, count in call.events.dropped.items():
                 request.events.dropped[limit] += count
-        await self._account(folder)
+        await self._count_files(folder)
         self.shared |= {f"{place}/{path}" for path in result.shared}
         self.skipped.update(result.skipped)
         return result.value
 
-    async def _account(self, folder: Path) -> None:
-        """Counts the files of a call; they are removed again where those of all calls are too many bytes."""
+    async def _count_files(self, folder: Path) -> None:
+        """Counts the files of a call against the limits; removes them if the files of all calls have too many bytes."""
         files, directories, size = await asyncio.to_thread(_contents, folder)
         if size > self._bytes_left:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
@@ -187,7 +187,7 @@ def check_arguments(arguments: Mapping[str, Any], levels: int) -> tuple[Mapping[
         return {}, f"The JSON of the arguments {plain(error)}."
 
 
-def result_for_model(value: Any) -> ToolResult:
+def model_result(value: Any) -> ToolResult:
     """Returns the result of a tool for the model; a long one is cut, with a note of the place."""
     text = json_text.text_of(value)
     payload = text.encode(errors="replace")
@@ -200,7 +200,7 @@ def result_for_model(value: Any) -> ToolResult:
     }
 
 
-def error_for_model(kind: str, message: str) -> ToolResult:
+def model_error(kind: str, message: str) -> ToolResult:
     """Returns the failure of a tool for the model."""
     return {"error": {"type": kind, "message": message}}
 

@@ -144,7 +144,7 @@ class ToolServices:
     """Services for the calls of a model's tools in one attempt.
 
     `prepare` takes the name of an agent. `check_input` returns how arguments do not fit a schema, None if they fit.
-    `check_schema` returns the problem of a schema that a server sent. `sweep_for_model` returns a JSON value, swept by
+    `check_schema` returns the problem of a schema that a server sent. `redact` returns a JSON value, swept by
     the policy. `secret` returns the value of a secret. `record` writes the event of a call. They raise StepFailed where
     the step cannot go on. MCP servers may be on `mcp_hosts`, and at private addresses in `mcp_networks` alone.
     """
@@ -152,7 +152,7 @@ class ToolServices:
     prepare: Callable[[str], Awaitable[ToolAgent]]
     check_input: Callable[[object, object], Awaitable[str | None]]
     check_schema: Callable[[object], Awaitable[str | None]]
-    sweep_for_model: Callable[[Any], Awaitable[Any]]
+    redact: Callable[[Any], Awaitable[Any]]
     secret: Callable[[str], Awaitable[str]]
     record: Callable[[ToolCall], Awaitable[None]]
     mcp_hosts: AbstractSet[str] = frozenset()

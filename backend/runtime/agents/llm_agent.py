@@ -26,7 +26,7 @@ from backend.runtime.agents.base import (
     too_deep,
 )
 from backend.runtime.agents.failures import plain, time_limit
-from backend.runtime.agents.metered_model import metered
+from backend.runtime.agents.metered_model import meter_model
 from backend.runtime.agents.progress import ClockPauses, limit_progress, pause_clock
 from backend.runtime.agents.tools import tools_of
 from backend.services.workflows.agent_tools import agent_tools, most_calls, server_tools, words
@@ -69,7 +69,7 @@ async def run_llm_step(
         configured = await asyncio.to_thread(
             models.make, declared["model"], api_key=declared.get("api_key"), base_url=declared.get("base_url")
         )
-        configured = await asyncio.to_thread(metered, configured, models, declared["model"], request.meter)
+        configured = await asyncio.to_thread(meter_model, configured, models, declared["model"], request.meter)
     except ModelUnusableError as error:
         raise StepFailed(error.type, str(error), final=True) from None
     conversation = _Conversation(
@@ -304,9 +304,9 @@ class _Conversation:
         return ServerTools(self._request, self._paused(deps.tools), deps.read_value)
 
     def _tools_of_servers(self, servers: "ServerTools") -> "AbstractToolset[object]":
-        from backend.runtime.agents.toolset import toolset_of_servers
+        from backend.runtime.agents.toolset import server_toolset
 
-        return toolset_of_servers(servers, MORE_TRIES, self._record_call)
+        return server_toolset(servers, MORE_TRIES, self._record_call)
 
     def _paused(self, services: ToolServices) -> ToolServices:
         """Returns services during whose work the step's time stands still: they may wait for other runs."""
@@ -315,11 +315,11 @@ class _Conversation:
             with self._pauses.pause():
                 return await services.check_input(schema, value)
 
-        async def sweep_for_model(value: Any) -> Any:
+        async def redact(value: Any) -> Any:
             with self._pauses.pause():
-                return await services.sweep_for_model(value)
+                return await services.redact(value)
 
-        return replace(services, check_input=check_input, sweep_for_model=sweep_for_model)
+        return replace(services, check_input=check_input, redact=redact)
 
     async def _record_call(self, call: ToolCall) -> None:
         if self._deps is None or self._deps.tools is None:

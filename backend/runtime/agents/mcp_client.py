@@ -1,7 +1,7 @@
-"""Client of one MCP server over streamable HTTP, for the calls of a model in one attempt of a step.
+"""Client of one MCP server over streamable HTTP: lists the server's tools and calls them, in one attempt of a step.
 
-All that the server sends is hostile: it is bounded in bytes and time, read in a process that can be killed where it is
-large, and nothing of it is followed. The client offers the server no capabilities, and answers none of its requests.
+Answers of the server are hostile. They are bounded in bytes and time, large ones are parsed in a process that can be
+killed, and no link or redirect in them is followed. The client offers no capabilities and answers no requests.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from contract.versions import RELEASE
 
 PROTOCOL: Final = "2025-06-18"
 MOST_ANSWER_BYTES: Final = 1024 * 1024
-"""Most bytes of one answer of the server, whatever else is in its stream."""
+"""Most bytes of one answer of the server, other events in its stream included."""
 CALL_SECONDS: Final = 60.0
 CLOSE_SECONDS: Final = 2.0
 _LEVELS: Final = 100
@@ -33,11 +33,11 @@ _STREAM: Final = "text/event-stream"
 
 
 class McpError(Exception):
-    """A request of the server failed; the text is for the model and holds nothing of the secret."""
+    """A request to the server failed; the text is for the model and must not contain the secret."""
 
 
 class McpClient:
-    """A session with one server, opened by the first request, and again where the server has ended it."""
+    """A session with one server, opened by the first request and again after the server has ended it."""
 
     def __init__(self, url: str, token: str | None, private: Sequence[Network], read_value: ValueReader) -> None:
         self._url = URL(url)
@@ -51,10 +51,10 @@ class McpClient:
         self._opening = asyncio.Lock()
 
     async def tools(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        """Returns the server's own descriptions of the tools with these names, those that it has.
+        """Returns the server's descriptions of the named tools by name, without tools that it does not have.
 
         Raises:
-            McpError: the server gave none.
+            McpError: the server gave no list of tools.
         """
         wanted = set(names)
         found: dict[str, Mapping[str, Any]] = {}
@@ -72,15 +72,15 @@ class McpClient:
         return found
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns the result of a tool as the server sent it.
+        """Calls a tool, and returns its result as the server sent it.
 
         Raises:
-            McpError: the server gave none.
+            McpError: the server gave no result.
         """
         return await self._request("tools/call", {"name": name, "arguments": arguments})
 
     async def close(self) -> None:
-        """Ends the session and every connection; a server that does not answer is left."""
+        """Ends the session and every connection; does not wait for a server that does not answer."""
         http, self._http = self._http, None
         if http is None:
             return
@@ -90,7 +90,7 @@ class McpClient:
                 async with http.delete(self._url, headers=self._all_headers(), allow_redirects=False, timeout=timeout):
                     pass
         except (aiohttp.ClientError, OSError, ValueError):
-            # The server ends it by itself.
+            # The server ends the session by itself later.
             pass
         finally:
             await http.close()
@@ -132,7 +132,7 @@ class McpClient:
         raise McpError(f"the server sent something other than a result of {method}")
 
     async def _post(self, message: Mapping[str, Any], number: int | None) -> Any:
-        """Returns the answer with this number; None where there is no number."""
+        """Sends a message, and returns the answer with its number; None for a message without a number."""
         if self._http is None:
             # Unencrypted requests go to the private networks of the settings alone.
             self._http = guarded_session(self._private, encrypted=self._url.scheme == "https")
@@ -153,8 +153,8 @@ class McpClient:
             if number is None:
                 return None
             if response.content_type == _STREAM:
-                return await self._from_stream(response.content, number)
-            return await self._parsed(await _all_of(response.content))
+                return await self._answer_from_stream(response.content, number)
+            return await self._parse(await _read_bounded(response.content))
 
     def _all_headers(self) -> dict[str, str]:
         headers = {"user-agent": f"workflow-api/{RELEASE}", **self._headers}
@@ -162,17 +162,17 @@ class McpClient:
             headers["mcp-protocol-version"] = PROTOCOL
         return headers if self._session is None else {**headers, "mcp-session-id": self._session}
 
-    async def _from_stream(self, content: aiohttp.StreamReader, number: int) -> Any:
-        """Returns the answer with this number from a stream of events, and passes over whatever else is in it."""
-        events = _Events()
+    async def _answer_from_stream(self, content: aiohttp.StreamReader, number: int) -> Any:
+        """Returns the answer with a number from a stream of events, and ignores other events."""
+        events = _EventParser()
         async for part in content.iter_chunked(64 * 1024):
             for data in events.add(part):
-                answer = await self._parsed(data)
+                answer = await self._parse(data)
                 if isinstance(answer, dict) and answer.get("id") == number and "method" not in answer:
                     return answer
         raise McpError("the server ended its stream before it answered")
 
-    async def _parsed(self, payload: bytes) -> Any:
+    async def _parse(self, payload: bytes) -> Any:
         if deeper_than(payload, _LEVELS):
             raise McpError(f"the server sent JSON that is nested more than {_LEVELS} levels deep")
         try:
@@ -184,8 +184,8 @@ class McpClient:
         return await asyncio.to_thread(json_text.parse, str(text))
 
 
-class _Events:
-    """The data of events in a stream (`text/event-stream`) of bounded length."""
+class _EventParser:
+    """Parser of a stream of events (`text/event-stream`) of bounded length."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -193,7 +193,7 @@ class _Events:
         self._data: list[bytes] = []
 
     def add(self, part: bytes) -> list[bytes]:
-        """Returns the data of the events that the part completes.
+        """Adds a part of the stream, and returns the data of the events that it completes.
 
         Raises:
             McpError: the stream is too long.
@@ -217,7 +217,7 @@ class _Events:
         return [data for data in found if data]
 
 
-async def _all_of(content: aiohttp.StreamReader) -> bytes:
+async def _read_bounded(content: aiohttp.StreamReader) -> bytes:
     parts = bytearray()
     async for part in content.iter_chunked(64 * 1024):
         parts += part

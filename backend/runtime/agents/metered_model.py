@@ -1,4 +1,4 @@
-"""A configured model whose calls are counted, and refused once the budget of the run is used up."""
+"""Wraps a configured model: counts its calls, and refuses them once the budget of the run is used up."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 BUDGET_EXCEEDED: Final = "BudgetExceeded"
 _MOST_TOKENS: Final = 1_000_000_000
-"""Most tokens of one call that are believed: the numbers are the provider's."""
+"""Most tokens of one call that are counted, because a provider may report any number."""
 
 
-def metered(configured: ConfiguredModel, models: Models, name: str, meter: ModelMeter) -> ConfiguredModel:
+def meter_model(configured: ConfiguredModel, models: Models, name: str, meter: ModelMeter) -> ConfiguredModel:
     """Returns the model with each of its calls counted by `meter`, and refused once the budget is used up.
 
-    Loading the prices takes a moment, so it needs a thread of its own.
+    Loads the prices, which takes a moment: call it in a thread.
     """
     meter.model = name
-    return replace(configured, model=_metered(configured.model, meter, models.prices.of(name)))
+    return replace(configured, model=_wrap(configured.model, meter, models.prices.price_of(name)))
 
 
-def _metered(wrapped: "Model", meter: ModelMeter, price: CallPrice) -> "Model":
+def _wrap(wrapped: "Model", meter: ModelMeter, price: CallPrice) -> "Model":
     from pydantic_ai.models.wrapper import WrapperModel
 
     def count(usage: "RequestUsage") -> None:
@@ -70,7 +70,7 @@ def _metered(wrapped: "Model", meter: ModelMeter, price: CallPrice) -> "Model":
                     yield stream
             finally:
                 if stream is not None:
-                    # A stream that broke off has what it told until then.
+                    # A stream that broke off has the usage that it reported until then.
                     count(stream.usage)
 
     return MeteredModel(wrapped)

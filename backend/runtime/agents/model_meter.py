@@ -1,6 +1,6 @@
 """Meter of the calls to a model by one attempt of a step, within the budget of its run.
 
-It counts each answer when it arrives, so that also a failed or cancelled attempt has its numbers.
+The meter counts each answer when it arrives, so that also the use by a failed or cancelled attempt is recorded.
 """
 
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from backend.common import metrics
 from backend.common.money import dollars
-from backend.resources.model_prices import CallTokens, whole
+from backend.resources.model_prices import CallTokens, whole_microusd
 
 
 class BudgetUsedUpError(Exception):
@@ -19,7 +19,7 @@ class BudgetUsedUpError(Exception):
 class RunBudget:
     """Most tokens and cost of a run's own steps, and what they have used; None for no limit.
 
-    `cost_microusd` are millionths of a US dollar; calls without a known price count none.
+    `cost_microusd` are millionths of a US dollar; calls without a known price add no cost.
     """
 
     most_tokens: int | None = None
@@ -31,12 +31,12 @@ class RunBudget:
         """Refuses another call once the budget is used up.
 
         Raises:
-            BudgetUsedUpError: it is used up.
+            BudgetUsedUpError: the budget is used up.
         """
         if self.most_tokens is not None and self.tokens >= self.most_tokens:
             raise _used_up(f"{self.most_tokens:,} tokens", f"{self.tokens:,}")
         if self.most_microusd is not None and self.microusd >= self.most_microusd:
-            raise _used_up(f"{dollars(self.most_microusd)} US dollars", dollars(whole(self.microusd)))
+            raise _used_up(f"{dollars(self.most_microusd)} US dollars", dollars(whole_microusd(self.microusd)))
 
     def add(self, tokens: int, microusd: Decimal | None) -> None:
         """Adds the use of one call."""
@@ -59,7 +59,7 @@ class ModelMeter:
     @property
     def cost_microusd(self) -> int | None:
         """The cost in whole millionths of a US dollar; None where it is unknown."""
-        return None if self.microusd is None else whole(self.microusd)
+        return None if self.microusd is None else whole_microusd(self.microusd)
 
     def add(self, tokens: CallTokens, microusd: Decimal | None) -> None:
         """Counts one answered call."""

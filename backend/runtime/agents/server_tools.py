@@ -10,7 +10,7 @@ from backend.common import json_text
 from backend.common.json_text import JsonMapping
 from backend.common.secret_scrubbing import Scrubber
 from backend.isolation.sandbox.inside.plain_json import deeper_than
-from backend.runtime.agents.agent_tools import INVALID_INPUT, check_arguments, error_for_model, result_for_model
+from backend.runtime.agents.agent_tools import INVALID_INPUT, check_arguments, model_error, model_result
 from backend.runtime.agents.base import StepFailed, StepRequest, ToolServices, ValueReader
 from backend.runtime.agents.failures import plain
 from backend.runtime.agents.mcp_client import McpClient, McpError
@@ -25,7 +25,7 @@ ANY_OBJECT: Final[JsonMapping] = {"type": "object", "additionalProperties": True
 
 
 class ServerTool(NamedTuple):
-    """A tool of a server as the model sees it; `problem` says why a call of it can only fail, None where it may not."""
+    """A tool of a server in the form for the model; `problem` says why every call fails, None for a usable tool."""
 
     name: str
     description: str
@@ -68,19 +68,19 @@ class ServerTools:
         if problem is None:
             problem = await self._services.check_input(tool.schema, given)
         if problem is not None:
-            return error_for_model(INVALID_INPUT, problem)
+            return model_error(INVALID_INPUT, problem)
         if tool.problem is not None:
-            return error_for_model(_SERVER_ERROR, tool.problem)
+            return model_error(_SERVER_ERROR, tool.problem)
         try:
             result = await tool.client.call(tool.name, given)
         except McpError as error:
-            said = await self._services.sweep_for_model(tool.scrubber.text(plain(error)))
-            return error_for_model(_SERVER_ERROR, said)
+            said = await self._services.redact(tool.scrubber.text(plain(error)))
+            return model_error(_SERVER_ERROR, said)
         content = await asyncio.to_thread(lambda: tool.scrubber.value(_content(result)))
-        swept = await self._services.sweep_for_model(content)
+        swept = await self._services.redact(content)
         if result.get("isError") is True:
-            return error_for_model(_TOOL_ERROR, plain(json_text.text_of(swept)))
-        return result_for_model(swept)
+            return model_error(_TOOL_ERROR, plain(json_text.text_of(swept)))
+        return model_result(swept)
 
     async def _tools_of(self, server: JsonMapping) -> list[ServerTool]:
         services, url = self._services, server["mcp"]

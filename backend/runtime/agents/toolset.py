@@ -1,4 +1,7 @@
-"""The tools of a model as its library has them; each call is measured and recorded. Imported where a model is asked."""
+"""Toolsets of pydantic-ai from functions, agents and MCP servers; each call is recorded.
+
+Import it only where a model is called, because the import takes long.
+"""
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -47,17 +50,17 @@ def toolset(
     retries: int,
     record: Callable[[ToolCall], Awaitable[None]],
 ) -> AbstractToolset[object]:
-    """Returns the tools of one attempt; a model may correct the arguments of a call so many times."""
+    """Makes the toolset of functions and agents; a model may correct the arguments of a call `retries` times."""
     tools: list[Tool[object]] = [Tool(function, takes_ctx=False) for function in functions]
     if agents is not None:
         tools += [_of_agent(agents, function, name) for function, name in agents.names.items()]
     return MeasuredTools(FunctionToolset(tools, max_retries=retries), record)
 
 
-def toolset_of_servers(
+def server_toolset(
     servers: ServerTools, retries: int, record: Callable[[ToolCall], Awaitable[None]]
 ) -> AbstractToolset[object]:
-    """Returns the tools of MCP servers, as `toolset`."""
+    """Makes the toolset of MCP servers, with `retries` as in `toolset`."""
     tools: list[Tool[object]] = [_of_server(servers, tool) for tool in servers.tools]
     return MeasuredTools(FunctionToolset(tools, max_retries=retries), record)
 

@@ -148,7 +148,7 @@ class DbosWorker:
         DBOS.launch()
         self._taking.start()
 
-    def hear(self, names: Collection[str] | None) -> None:
+    def on_announcement(self, names: Collection[str] | None) -> None:
         """Wakes the worker if segments were dispatched; a listener of the database's announcements."""
         if names is None or DISPATCHED in names:
             self._taking.wake()

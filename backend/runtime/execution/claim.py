@@ -179,7 +179,7 @@ def _budget(tx: Tx, run_id: str, workflow: ResolvedWorkflow) -> RunBudget:
     """Returns the run's budget for calls to models, with the use of its earlier segments."""
     budget = new_budget(workflow)
     if workflow.budget is not None:
-        used = model_usage_sql.of_run(tx, run_id)
+        used = model_usage_sql.run_sums(tx, run_id)
         budget.add(used.input_tokens + used.output_tokens, Decimal(used.cost_microusd))
     return budget
 

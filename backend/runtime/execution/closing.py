@@ -21,7 +21,7 @@ from backend.runtime.promotion import (
     result_in_row,
 )
 from backend.runtime.publishing import sql
-from backend.runtime.publishing.publisher import PublicationSuccess, Watch
+from backend.runtime.publishing.publisher import PublicationSuccess, PublicationWatch
 from backend.services.workflows.resolved_workflow import ResolvedPublication
 from backend.storage.database import Tx
 
@@ -117,7 +117,7 @@ async def publish(
     may hold the reason of a failure, which may quote a file.
     """
     warnings: list[str] = []
-    followed: list[tuple[ResolvedPublication, str, Watch]] = []
+    followed: list[tuple[ResolvedPublication, str, PublicationWatch]] = []
     publisher = context.publisher
 
     def warn(entry: ResolvedPublication, text: str) -> None:

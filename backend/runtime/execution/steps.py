@@ -236,7 +236,7 @@ class StepWork:
             prepare=self._prepare_tool,
             check_input=self._input_mismatch,
             check_schema=self._schema_problem,
-            sweep_for_model=self._sweep_for_model,
+            redact=self._sweep_for_model,
             secret=self._secret_of_tool,
             record=self._record_tool_call,
             mcp_hosts=self.context.mcp_hosts,

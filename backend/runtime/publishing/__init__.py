@@ -1,6 +1,6 @@
 """Publishes outputs of runs to knowledge graphs, an optional stage after the last step (docs/knowledge-graphs.md)."""
 
-from backend.runtime.publishing.files import PublishFile, Source
+from backend.runtime.publishing.files import FileSource, PublishFile
 from backend.runtime.publishing.publisher import PublicationSuccess, Publisher
 
-__all__ = ["PublicationSuccess", "PublishFile", "Publisher", "Source"]
+__all__ = ["FileSource", "PublicationSuccess", "PublishFile", "Publisher"]

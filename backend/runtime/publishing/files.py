@@ -1,4 +1,4 @@
-"""The files of a run that are published: outputs that an entry of `publish` chooses, parsed in confined processes."""
+"""Chooses the files of a run that an entry of `publish` names, and parses them into triples in confined processes."""
 
 import io
 import os
@@ -30,16 +30,16 @@ class PublishFile:
     open: Callable[[], BinaryIO]
 
 
-Source = Callable[[str], Iterable[PublishFile]]
-"""Returns the files of a run, by its id.
+FileSource = Callable[[str], Iterable[PublishFile]]
+"""Function from a run's id to the files of the run.
 
 Raises:
     GraphUnavailableError: the files cannot be read now.
 """
 
 
-def stored_outputs(database: Database, objects: ObjectStore) -> Source:
-    """Returns a Source that reads the stored outputs of steps."""
+def stored_outputs(database: Database, objects: ObjectStore) -> FileSource:
+    """Makes a FileSource that reads the stored outputs of steps."""
 
     def files(run_id: str) -> Iterable[PublishFile]:
         rows = database.read(lambda tx: outputs_sql.outputs_of(tx, run_id))
@@ -49,7 +49,7 @@ def stored_outputs(database: Database, objects: ObjectStore) -> Source:
 
 
 def is_chosen(path: str, entry: JsonMapping) -> bool:
-    """Returns whether an entry of `publish` chooses the file of that path."""
+    """Returns whether an entry of `publish` chooses the file at a path."""
     step, _, inner = path.partition("/")
     if entry["steps"] is not None and step not in entry["steps"]:
         return False
@@ -60,11 +60,11 @@ def is_chosen(path: str, entry: JsonMapping) -> bool:
 
 
 def _open(objects: ObjectStore, output: OutputRow) -> BinaryIO:
-    return io.BufferedReader(_Stream(objects.open_range(output.object_key, 0, output.size_bytes)))
+    return io.BufferedReader(_ObjectStream(objects.open_range(output.object_key, 0, output.size_bytes)))
 
 
-class _Stream(io.RawIOBase):
-    """An object's bytes as a file."""
+class _ObjectStream(io.RawIOBase):
+    """A stored object as a raw binary stream."""
 
     def __init__(self, reader: ObjectReader) -> None:
         self._reader = reader
@@ -131,7 +131,7 @@ class _Publication:
 
 
 class FileParser:
-    """Parses files, round robin by key. Thread-safe; every call waits for its files.
+    """Parses files into triples, round robin by API key. Thread-safe; each call blocks until its files are parsed.
 
     Args:
         limits: The bounds of parsing one file.
@@ -157,8 +157,8 @@ class FileParser:
         Ends soon after `halt` is set.
 
         Raises:
-            GraphRefusedError: a file is malformed or exceeds a limit, or there is too much; the message names the file.
-            GraphUnavailableError: they cannot be parsed now.
+            GraphRefusedError: a file is malformed, or it or all together exceed a limit; the message names the file.
+            GraphUnavailableError: the files cannot be parsed now.
             OSError: a file cannot be read, or the disk is full.
         """
         spool = TripleSpool(self._folder)
@@ -188,9 +188,9 @@ class FileParser:
             try:
                 publication.count(self._run(publication, file.path, copy, size))
             except ConfinedError as error:
-                raise self._worded(error, file.path, size) from None
+                raise self._graph_error(error, file.path, size) from None
 
-    def _worded(self, error: ConfinedError, path: str, size: int) -> GraphRefusedError | GraphUnavailableError:
+    def _graph_error(self, error: ConfinedError, path: str, size: int) -> GraphRefusedError | GraphUnavailableError:
         if error.kind in _OVER_LIMIT:
             return GraphRefusedError(f"'{path}': reading it needs more than {self._limits.in_words(size)}")
         if error.kind is FailureKind.FAILED and error.data is None:

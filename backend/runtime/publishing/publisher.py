@@ -22,7 +22,7 @@ from backend.resources.graphs.graph import (
 )
 from backend.resources.graphs.graphs import Graphs, graph_name
 from backend.runtime.publishing import sql
-from backend.runtime.publishing.files import FileParser, Source
+from backend.runtime.publishing.files import FileParser, FileSource
 from backend.runtime.publishing.sql import WaitingPublicationRow
 from backend.runtime.publishing.sweeping import Sweep
 from backend.storage.database import Database, Tx
@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 
 # Changes of publications need no order among other changes.
 _LOCK_KEY: Final = "publications"
-# Seconds within which a publication that another process withdraws ends here.
+# Seconds between rounds, each of which ends publications that another process has withdrawn.
 _TICK_SECONDS: Final = 1.0
 # Age at which a claim is renewed.
 _RENEWED_AFTER_MS: Final = 60_000
@@ -41,10 +41,10 @@ _MAX_REMOVALS: Final = 50
 _MAX_WAITING: Final = 10_000
 _BACKOFF: Final = Backoff(first_seconds=1.0, longest_seconds=sql.LONGEST_WAIT_MS / 1000)
 # Time of failures after which a publication is given up.
-_TRIED_FOR_MS: Final = DAY_MS
+_GIVEN_UP_AFTER_MS: Final = DAY_MS
 
 CONCURRENT_PUBLICATIONS: Final = 8
-"""Most concurrent publications of one process; keys without a running one share as many more."""
+"""Most concurrent publications of one process; keys without a running publication share as many more."""
 
 _CONCURRENT_PER_GRAPH: Final = 4
 
@@ -65,15 +65,15 @@ class PublicationFailure:
 
 
 @dataclass(slots=True)
-class Watch:
-    """The outcome of a publication, once there is one; `problem` says why the last attempt failed."""
+class PublicationWatch:
+    """Future outcome of a publication; `problem` is the reason why the last attempt failed."""
 
     outcome: "Future[PublicationSuccess | PublicationFailure]" = field(default_factory=Future)
     problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Active:
+class ActivePublication:
     """A publication in progress, which ends soon after `halt` is set."""
 
     run_id: str
@@ -85,17 +85,17 @@ class Active:
 class Publisher:
     """Publishes outputs to graphs, and removes them.
 
-    The table holds all orders, so a crash loses none; carrying one out twice has no effect.
+    The table holds all orders, so a crash loses none; an order may be carried out twice.
 
     Only completed runs stay published: publications of runs that fail or are cancelled meanwhile are removed again.
 
     Several processes share the table. Each claims a publication before it changes the named graph of the run, and keeps
-    the claim while the store may still carry out an update, so that nothing lands behind a removal. A suspended process
+    the claim while the store may still carry out an update, so that no update follows a removal. A suspended process
     may lose its claim in the middle: if its update lands after all, the row records it, or its removal is requested.
     """
 
     def __init__(
-        self, database: Database, clock: Clock, graphs: Graphs, source: Source, parser: FileParser, sweep: Sweep
+        self, database: Database, clock: Clock, graphs: Graphs, source: FileSource, parser: FileParser, sweep: Sweep
     ) -> None:
         self._database = database
         self._clock = clock
@@ -109,10 +109,10 @@ class Publisher:
         self._threads = ThreadPoolExecutor(2 * CONCURRENT_PUBLICATIONS, thread_name_prefix="publisher")
         self._removing_threads = ThreadPoolExecutor(_REMOVING_THREADS, thread_name_prefix="publisher-removing")
         self._lock = threading.Lock()
-        self._active: dict[tuple[str, str], Active] = {}
+        self._active: dict[tuple[str, str], ActivePublication] = {}
         # The removals in progress, by graph.
         self._removing: dict[str, list[sql.OrderedPublicationRow]] = {}
-        self._watches: dict[tuple[str, str], Watch] = {}
+        self._watches: dict[tuple[str, str], PublicationWatch] = {}
 
     @property
     def publishing(self) -> frozenset[tuple[str, str]]:
@@ -127,15 +127,15 @@ class Publisher:
             return frozenset(self._removing)
 
     def start(self) -> None:
-        """Starts the thread, beginning with the orders that an earlier process left."""
+        """Starts the thread, which begins with the orders that an earlier process left."""
         alone = not self._database.remote
         self._database.write(lambda tx: sql.resume(tx, self._clock(), alone=alone), lock_key=_LOCK_KEY)
         self._ticker.start()
 
     def stop(self) -> None:
-        """Ends the work in progress, whose orders stay."""
+        """Ends the work in progress; its orders stay in the table."""
         self._ticker.stop()
-        self._halt(lambda _: True)
+        self._halt_chosen(lambda _: True)
         self._graphs.close()
         self._parser.close()
         self._threads.shutdown()
@@ -145,9 +145,9 @@ class Publisher:
         """Starts to carry out new orders; called after their commit. Thread-safe."""
         self._ticker.wake()
 
-    def watch(self, run_id: str, graph_id: str) -> Watch:
+    def watch(self, run_id: str, graph_id: str) -> PublicationWatch:
         """Watches a publication that is about to be ordered, until `unwatch`."""
-        return self._watches.setdefault((run_id, graph_id), Watch())
+        return self._watches.setdefault((run_id, graph_id), PublicationWatch())
 
     def unwatch(self, run_id: str, graph_id: str) -> None:
         """Ends a watch."""
@@ -159,14 +159,14 @@ class Publisher:
         Ends publications of the run that are in progress.
         """
         ordered = self._database.write(lambda tx: sql.remove(tx, run_id, self._clock()), lock_key=_LOCK_KEY)
-        self._halt(lambda active: active.run_id == run_id)
+        self._halt_chosen(lambda active: active.run_id == run_id)
         if ordered:
             self.wake()
 
     def round(self) -> None:
         """Claims and begins due publications and removals, and ends withdrawn ones."""
         if not self._database.read(sql.any_open):
-            self._halt(lambda _: True)
+            self._halt_chosen(lambda _: True)
             return
         now = self._clock()
         self._database.write(lambda tx: sql.settle_ended(tx, now), lock_key=_LOCK_KEY)
@@ -176,7 +176,7 @@ class Publisher:
                 if graph_id in self._removing:
                     continue
                 self._removing[graph_id] = []
-            self._removing_threads.submit(self._clear, graph_id)
+            self._removing_threads.submit(self._remove_due, graph_id)
         self._begin(self._database.read(lambda tx: sql.waiting(tx, self._owner, now, _MAX_WAITING)), now)
 
     def _review_claims(self, now: int) -> None:
@@ -189,7 +189,7 @@ class Publisher:
         owners = (self._owner, self._removals_owner)
         claims = {_key(claim): claim for claim in self._database.read(lambda tx: sql.claims(tx, owners))}
         withdrawn = publishing - {key for key, claim in claims.items() if claim.state == sql.PENDING}
-        self._halt(lambda active: _key(active) in withdrawn)
+        self._halt_chosen(lambda active: _key(active) in withdrawn)
         fresh = range(sql.CLAIM_MS - _RENEWED_AFTER_MS, sql.CLAIM_MS + 1)
         aging = [
             claim for key, claim in claims.items() if key in in_progress and claim.claimed_until - now not in fresh
@@ -197,7 +197,7 @@ class Publisher:
         if aging:
             self._database.write(lambda tx: sql.renew(tx, aging, now), lock_key=_LOCK_KEY)
 
-    def _halt(self, chosen: Callable[[Active], bool]) -> None:
+    def _halt_chosen(self, chosen: Callable[[ActivePublication], bool]) -> None:
         with self._lock:
             active = list(self._active.values())
         for one in active:
@@ -212,7 +212,7 @@ class Publisher:
         if not chosen:
             return
 
-        def claim(tx: Tx) -> list[Active]:
+        def claim(tx: Tx) -> list[ActivePublication]:
             return [one for one in chosen if sql.claim(tx, *_key(one), sql.PENDING, self._owner, now)]
 
         claimed = self._database.write(claim, lock_key=_LOCK_KEY)
@@ -221,7 +221,7 @@ class Publisher:
         for one in claimed:
             self._threads.submit(self._run, one)
 
-    def _run(self, active: Active) -> None:
+    def _run(self, active: ActivePublication) -> None:
         try:
             row = self._database.read(lambda tx: sql.pending(tx, active.run_id, active.graph_id))
             if row is None:
@@ -236,7 +236,7 @@ class Publisher:
         # Other publications may have waited for the end of this one.
         self.wake()
 
-    def _clear(self, graph_id: str) -> None:
+    def _remove_due(self, graph_id: str) -> None:
         rows: list[sql.OrderedPublicationRow] = []
         try:
             now = self._clock()
@@ -257,7 +257,7 @@ class Publisher:
             self.wake()
 
     def _remove(self, rows: list[sql.OrderedPublicationRow]) -> None:
-        """Removes publications; records them as removed only once nothing of them stays readable."""
+        """Removes publications; records them as removed only when no content of theirs is readable any more."""
         if not rows:
             return
         try:
@@ -271,11 +271,13 @@ class Publisher:
                 self._postpone(row, self._removals_owner)
             _LOG.warning("A removal of publications of run %s failed; it stays pending", rows[0].run_id, exc_info=error)
             return
-        self._database.write(lambda tx: sql.removed(tx, map(_key, rows), self._removals_owner), lock_key=_LOCK_KEY)
+        self._database.write(
+            lambda tx: sql.delete_removed(tx, map(_key, rows), self._removals_owner), lock_key=_LOCK_KEY
+        )
 
-    def _publish(self, row: sql.OrderedPublicationRow, active: Active) -> None:
+    def _publish(self, row: sql.OrderedPublicationRow, active: ActivePublication) -> None:
         try:
-            landed = self._landed(row, active)
+            landed = self._replace_graph(row, active)
         except GraphRefusedError as error:
             self._settle(row, PublicationFailure(str(error)))
         except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
@@ -286,7 +288,7 @@ class Publisher:
                 if not may_land:
                     self._release(row)
                 return
-            if self._clock() - row.requested_at >= _TRIED_FOR_MS:
+            if self._clock() - row.requested_at >= _GIVEN_UP_AFTER_MS:
                 self._settle(row, PublicationFailure(_reason(error)), may_land=may_land)
             else:
                 self._postpone(row, self._owner, may_land=may_land)
@@ -296,7 +298,7 @@ class Publisher:
         else:
             self._settle(row, landed)
 
-    def _landed(self, row: sql.OrderedPublicationRow, active: Active) -> PublicationSuccess:
+    def _replace_graph(self, row: sql.OrderedPublicationRow, active: ActivePublication) -> PublicationSuccess:
         graph, name = self._graph_of(row)
         files, entry = self._source(row.run_id), orjson.loads(row.entry)
         base_iri = orjson.loads(row.definition).get("base_iri")
@@ -346,7 +348,7 @@ class Publisher:
 
         self._database.write(postpone, lock_key=_LOCK_KEY)
 
-    def _release(self, one: Active | sql.OrderedPublicationRow) -> None:
+    def _release(self, one: ActivePublication | sql.OrderedPublicationRow) -> None:
         self._database.write(lambda tx: sql.release(tx, *_key(one), self._owner), lock_key=_LOCK_KEY)
 
     def _graph_of(self, row: sql.OrderedPublicationRow) -> tuple[Graph, str]:
@@ -354,7 +356,7 @@ class Publisher:
         return self._graphs.get(row.graph_id, row.graph_version, definition), graph_name(definition, row.run_id)
 
 
-def _key(one: Active | sql.OrderedPublicationRow | sql.ClaimRow) -> tuple[str, str]:
+def _key(one: ActivePublication | sql.OrderedPublicationRow | sql.ClaimRow) -> tuple[str, str]:
     return one.run_id, one.graph_id
 
 
@@ -372,7 +374,9 @@ def _reason(error: BaseException) -> str:
     return "an unexpected failure"
 
 
-def next_publications(waiting: Iterable[WaitingPublicationRow], active: Collection[Active]) -> Iterator[Active]:
+def next_publications(
+    waiting: Iterable[WaitingPublicationRow], active: Collection[ActivePublication]
+) -> Iterator[ActivePublication]:
     """Yields the waiting publications to start now, in order for each key, keys with the fewest running first.
 
     A key has one publication at a time for each graph, so that a store that does not answer holds up only a few.
@@ -396,4 +400,4 @@ def next_publications(waiting: Iterable[WaitingPublicationRow], active: Collecti
         keys[row.key_id] += 1
         graphs[row.graph_id] += 1
         pairs.add((row.key_id, row.graph_id))
-        yield Active(row.run_id, row.graph_id, row.key_id)
+        yield ActivePublication(row.run_id, row.graph_id, row.key_id)

@@ -35,7 +35,7 @@ class GraphRow(NamedTuple):
 
 
 class PolicyRow(NamedTuple):
-    """The PII policy of a run as JSON, and its key."""
+    """The PII policy of a run as JSON, and the API key of the run."""
 
     pii_policy: str
     key_id: str
@@ -77,6 +77,7 @@ LANDED: Final = "landed"
 KEPT: Final = "kept"
 FAILED: Final = "failed"
 REMOVING: Final = "removing"
+"""States: a pending publication lands in its graph, and is kept when its run completes; else it fails or is removed."""
 
 LONGEST_WAIT_MS: Final = 256_000
 """Longest wait for a next attempt; a longer wait was set by a clock that was ahead, and counts as over."""
@@ -184,7 +185,7 @@ def graph_named(tx: Tx, name: str) -> GraphRow | None:
 
 
 def pii_policy(tx: Tx, run_id: str) -> PolicyRow:
-    """Returns the run's PII policy as JSON, and its key."""
+    """Returns the PII policy of a run as JSON, and the API key of the run."""
     return tx.one(_POLICY, of_run_id=run_id)
 
 
@@ -261,7 +262,7 @@ def settle_ended(tx: Tx, now: int) -> None:
 
 
 def resume(tx: Tx, now: int, *, alone: bool) -> None:
-    """Makes all open publications due now; ends claims of others if this process `alone` has the database."""
+    """Makes all open publications due now; with `alone`, where no other process uses the database, ends all claims."""
     tx.enqueue(_RESUME, now=now)
     if alone:
         tx.enqueue(_RELEASE_ALL)
@@ -275,7 +276,7 @@ def remove(tx: Tx, run_id: str, now: int) -> int:
 def land(tx: Tx, row: OrderedPublicationRow, now: int) -> None:
     """Records that the named graph has the publication, or else requests its removal.
 
-    A publication that landed before stays as it is. If it failed, or its removal was requested or is done, the removal
+    A publication that landed before does not change. If it failed, or its removal was requested or is done, the removal
     is requested anew, and the claim of a removal that may have come before the update ends.
     """
     one = {"of_run_id": row.run_id, "of_graph_id": row.graph_id}
@@ -295,7 +296,7 @@ def postpone(tx: Tx, run_id: str, graph_id: str, owner: str, until: int) -> None
     tx.enqueue(_POSTPONE, of_run_id=run_id, of_graph_id=graph_id, of_owner=owner, new_next_attempt_at=until)
 
 
-def removed(tx: Tx, keys: Iterable[tuple[str, str]], owner: str) -> None:
+def delete_removed(tx: Tx, keys: Iterable[tuple[str, str]], owner: str) -> None:
     """Deletes publications, by run and graph, whose removal the owner has claimed and carried out."""
     rows = [{"of_run_id": run_id, "of_graph_id": graph_id, "of_owner": owner} for run_id, graph_id in keys]
     tx.many(_DELETE, rows)

@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from pyoxigraph import Triple
 
 Sweep = Callable[[str, TripleSpool, threading.Event], TripleSpool]
-"""Takes a run's id, its triples and a halt; returns the swept triples, and ends soon after the halt is set.
+"""Function from a run's id, its triples and a halt to the swept triples; ends soon after the halt is set.
 
 Raises:
-    GraphRefusedError: they cannot be swept within the limits of a sweep.
-    GraphUnavailableError: they cannot be swept now.
+    GraphRefusedError: the triples cannot be swept within the limits of a sweep.
+    GraphUnavailableError: the triples cannot be swept now.
 """
 
 _SweepTexts = Callable[[JsonMapping, list[str]], list[str]]
 
-_AT_ONCE: Final = 1_000
+_BATCH_TRIPLES: Final = 1_000
 # Types that are not looked for in IRIs: an IRI is a URL by its nature, and vocabularies have dates in theirs.
 _NOT_IN_IRIS: Final = frozenset({"URL", "DATE_TIME"})
 
 
-def by_policy(database: Database, redactor: ConfinedRedactor) -> Sweep:
-    """Returns a sweep by each run's PII policy, of literals and of IRIs that are not predicates."""
-    budget = _Budget(database, redactor)
+def policy_sweep(database: Database, redactor: ConfinedRedactor) -> Sweep:
+    """Makes a sweep by each run's PII policy, of literals and of IRIs that are not predicates."""
+    budget = _BudgetedSweep(database, redactor)
 
     def sweep(run_id: str, triples: TripleSpool, halt: threading.Event) -> TripleSpool:
         text, key_id = database.read(lambda tx: sql.pii_policy(tx, run_id))
@@ -48,12 +48,12 @@ def by_policy(database: Database, redactor: ConfinedRedactor) -> Sweep:
         def sweep_texts(by: JsonMapping, texts: list[str]) -> list[str]:
             return budget.values(run_id, key_id, halt, by, texts)
 
-        return triples.copied(lambda given: _swept(sweep_texts, policy, given))
+        return triples.copied(lambda statements: _sweep_triples(sweep_texts, policy, statements))
 
     return sweep
 
 
-class _Budget:
+class _BudgetedSweep:
     """Sweeps within the model calls that a run has left, and records the calls made."""
 
     def __init__(self, database: Database, redactor: ConfinedRedactor) -> None:
@@ -87,21 +87,21 @@ class _Budget:
             )
 
 
-def _swept(sweep: _SweepTexts, policy: JsonMapping, triples: Iterator[TripleStatement]) -> "Iterator[Triple]":
+def _sweep_triples(sweep: _SweepTexts, policy: JsonMapping, triples: Iterator[TripleStatement]) -> "Iterator[Triple]":
     categories = ENTITY_TYPES if policy["categories"] == "all" else set(policy["categories"])
-    of_iris = {**policy, "categories": sorted(categories - _NOT_IN_IRIS), "model": None}
-    while batch := list(islice(triples, _AT_ONCE)):
+    iri_policy = {**policy, "categories": sorted(categories - _NOT_IN_IRIS), "model": None}
+    while batch := list(islice(triples, _BATCH_TRIPLES)):
         literals: dict[str, str] = {}
         iris: dict[str, str] = {}
         for triple in batch:
             _collect(triple, literals, iris)
-        for texts, by in ((literals, policy), (iris, of_iris)):
-            texts.update(_by_text(sweep, by, texts))
+        for texts, by in ((literals, policy), (iris, iri_policy)):
+            texts.update(_sweep_batch(sweep, by, texts))
         for triple in batch:
-            yield _rebuilt(triple, literals, iris)
+            yield _rebuild(triple, literals, iris)
 
 
-def _by_text(sweep: _SweepTexts, policy: JsonMapping, texts: Iterable[str]) -> dict[str, str]:
+def _sweep_batch(sweep: _SweepTexts, policy: JsonMapping, texts: Iterable[str]) -> dict[str, str]:
     given = list(texts)
     try:
         swept = sweep(policy, given)
@@ -124,7 +124,7 @@ def _collect(triple: "Triple | TripleStatement", literals: dict[str, str], iris:
             _collect(term, literals, iris)
 
 
-def _rebuilt(triple: "Triple | TripleStatement", literals: Mapping[str, str], iris: Mapping[str, str]) -> "Triple":
+def _rebuild(triple: "Triple | TripleStatement", literals: Mapping[str, str], iris: Mapping[str, str]) -> "Triple":
     from pyoxigraph import Literal, NamedNode, Triple
 
     def term(one: Any) -> Any:
@@ -135,6 +135,6 @@ def _rebuilt(triple: "Triple | TripleStatement", literals: Mapping[str, str], ir
         if isinstance(one, NamedNode):
             swept = iris[one.value]
             return one if swept == one.value else NamedNode(swept.replace("[", "%5B").replace("]", "%5D"))
-        return _rebuilt(one, literals, iris) if isinstance(one, Triple) else one
+        return _rebuild(one, literals, iris) if isinstance(one, Triple) else one
 
     return Triple(term(triple.subject), triple.predicate, term(triple.object))

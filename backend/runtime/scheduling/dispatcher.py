@@ -19,44 +19,43 @@ _FIRST: Final = 1
 
 
 class Engine(Protocol):
-    """Executes segments by id. It keeps no state of its own that counts: what it loses is still in the tables."""
+    """Executes segments by id. The tables hold all durable state, so an engine may lose segments at any time."""
 
     def submit(self, segment_id: str, dispatch: int) -> None:
-        """Executes a queued segment soon, once however often it is submitted. Does not wait for it; from any thread.
+        """Executes a queued segment soon, and only once if it is submitted again. Does not block. Thread-safe.
 
         `dispatch` numbers the dispatches of the segment, from 1: a segment that did not begin is dispatched again.
 
         Raises:
-            Exception: it was not accepted, and must be submitted again.
+            Exception: the segment was not accepted, and must be submitted again.
         """
 
     def cancel(self, segment_id: str) -> None:
-        """Makes a running segment kill its steps and close its run, with the outcome that the run's row says.
+        """Kills the steps of a running segment, and closes its run with the outcome that the run's row implies.
 
-        Does nothing where the engine does not execute it. Does not wait; from any thread; may be repeated.
+        Does nothing if the engine does not execute the segment. Does not block. Thread-safe and idempotent.
         """
 
     def abandon(self, segment_id: str) -> None:
-        """Makes a segment that another process has taken, or ended, kill its steps at once; as `cancel` otherwise."""
+        """Kills the steps of a segment that another process has taken or ended; otherwise like `cancel`."""
 
     def executes(self, segment_id: str) -> bool:
-        """Returns whether the engine has the segment, and so will record its end; from any thread."""
+        """Returns whether the engine has the segment, and so will record its end. Thread-safe."""
 
     def claimed(self) -> AbstractSet[str]:
-        """Returns the segments that the engine executes and has set running; from any thread."""
+        """Returns the segments that the engine executes and has set running. Thread-safe."""
 
 
 class Launcher:
-    """Keeps up to `most` segments with the engine; the keys with the fewest there go first.
+    """Submits queued segments to the engine, at most `most` at a time; keys with the fewest submitted go first.
 
-    Children have as much room again at each depth: a segment that waits for a child never keeps it from beginning.
+    The limit counts for each depth of child runs, so that a segment that waits for a child never blocks the child.
 
-    With `reserve`, keys without a segment there get one each beyond that, up to as many again: they do not wait for
-    what segments of others do after their steps, which takes no slot. Without it, the last of `LEAST_TO_RESERVE`
-    segments or more goes to a key without any.
+    With `reserve`, each key without a submitted segment gets one beyond the limit, up to twice the limit in all: such a
+    key need not wait while other keys' segments, after their steps, use no slot. Without `reserve`, the last place is
+    for a key without a submitted segment, if the limit is `LEAST_TO_RESERVE` or more.
 
-    A segment is marked as dispatched once the engine has it; where it does not begin, it is requeued by
-    the run reaper.
+    A segment is marked as dispatched once the engine has it; the run reaper requeues a segment that does not begin.
     """
 
     def __init__(
@@ -68,33 +67,33 @@ class Launcher:
         self._most = most
         self._reserve = reserve
         self.waits = True
-        """True where segments may wait for room, so that one that ends lets another begin; from any thread."""
-        self._left = True
+        """Whether segments may be waiting for room, so that the end of a segment must start a round. Thread-safe."""
+        self._left_waiting = True
 
     def has_room(self, executed: int) -> bool:
-        """Returns whether the engine has room beside `executed` segments, where the last round left none waiting.
+        """Returns whether one more segment than `executed` may begin: no segment waits, and the limit is not reached.
 
-        It may overtake segments that the present round dispatches, by the length of that round.
+        The new segment may overtake segments that a round under way is about to dispatch.
         """
-        return not self._left and executed < self._most()
+        return not self._left_waiting and executed < self._most()
 
     def launch(self) -> None:
-        """Dispatches waiting segments, as far as there is room.
+        """Dispatches waiting segments, up to the limit.
 
         A segment that a crash left without its mark is dispatched again, by the same number.
         """
-        # While it is not known, a segment that ends asks for another round.
+        # Set until the number of waiting segments is known: a segment that ends meanwhile starts another round.
         self.waits = True
         most = self._most()
         waiting = self._database.read(lambda tx: sql.waiting(tx, max(_FIRST, most)))
         if not waiting:
-            self.waits = self._left = False
+            self.waits = self._left_waiting = False
             return
         taken = self._database.read(sql.taken_by_depth)
         chosen = [
             row
             for depth in sorted({row.depth for row in waiting})
-            for row in self._chosen([row for row in waiting if row.depth == depth], taken.get(depth, {}), most)
+            for row in self._choose([row for row in waiting if row.depth == depth], taken.get(depth, {}), most)
         ]
         dispatched = []
         try:
@@ -105,42 +104,42 @@ class Launcher:
             if dispatched:
                 mark = partial(sql.mark_dispatched, segments=dispatched, now=self._clock())
                 self._database.write(mark, lock_key="launcher")
-        self.waits = self._left = len(dispatched) < len(waiting) or len(waiting) >= most
+        self.waits = self._left_waiting = len(dispatched) < len(waiting) or len(waiting) >= most
 
-    def _chosen(
+    def _choose(
         self, waiting: list[sql.WaitingSegmentRow], taken: Mapping[str, int], most: int
     ) -> list[sql.WaitingSegmentRow]:
-        """Returns the segments of one depth that there is room for; `taken` are those that the engine has, by key."""
+        """Returns the segments of one depth to submit now; `taken` counts the segments that the engine has, by key."""
         total = sum(taken.values())
         room = max(0, most - total)
         reserve = max(0, 2 * most - max(most, total)) if self._reserve else 0
         waiting.sort(key=lambda row: (taken.get(row.key_id, 0) + row.rank, row.created_at, row.segment_id))
-        held = Counter(taken)
+        by_key = Counter(taken)
         chosen: list[sql.WaitingSegmentRow] = []
-        others: list[sql.WaitingSegmentRow] = []
+        unchosen: list[sql.WaitingSegmentRow] = []
         left_free = 0 if self._reserve or most < LEAST_TO_RESERVE else 1
         for row in waiting:
-            if room - len(chosen) > (left_free if held[row.key_id] else 0):
+            if room - len(chosen) > (left_free if by_key[row.key_id] else 0):
                 chosen.append(row)
-                held[row.key_id] += 1
+                by_key[row.key_id] += 1
             else:
-                others.append(row)
-        reserved = [row for row in others if row.rank == _FIRST and not held[row.key_id]]
+                unchosen.append(row)
+        reserved = [row for row in unchosen if row.rank == _FIRST and not by_key[row.key_id]]
         return [*chosen, *reserved[:reserve]]
 
 
 _LAUNCH_SECONDS: Final = 0.5
 _UPKEEP_SECONDS: Final = 60
-# Its rules are a dozen changes, which a start can do without.
+# Delayed, because its dozen deletions would slow down the start.
 _FIRST_UPKEEP_SECONDS: Final = 2
-# Well within the time that callers give an answer.
+# Well below the deadline of the RPC.
 _LONGEST_UPKEEP_SECONDS: Final = 20
 
 
 class RunDispatcher:
     """Threads of the launcher, the upkeep and the removals.
 
-    Several processes may dispatch side by side: what two of them do takes effect once.
+    Several processes may dispatch at once: a dispatch that two of them make takes effect once.
     """
 
     def __init__(self, launcher: Launcher, upkeep: RetentionJob, removals: Removals) -> None:
@@ -165,11 +164,11 @@ class RunDispatcher:
         self.removing.stop()
 
     def has_room(self, executed: int) -> bool:
-        """Returns whether a segment more may begin beside those executed, and none waits; see `Launcher.has_room`."""
+        """Returns whether one more segment than `executed` may begin; see `Launcher.has_room`."""
         return self.launcher.has_room(executed)
 
     def segment_ended(self) -> None:
-        """Dispatches a segment that waits for room, if there may be one: for most ends that would only cost a round."""
+        """Starts a round of the launcher if a segment may be waiting for room."""
         if self.launcher.waits:
             self.launching.wake()
 

@@ -20,16 +20,16 @@ from contract import failure_codes
 
 _LOG = logging.getLogger(__name__)
 
-# A segment that was handed over and has not begun for so long is handed over again: its engine may have lost it.
+# A dispatched segment that has not begun for so long is dispatched again: its engine may have lost it.
 _REQUEUED_AFTER_MS: Final = 10_000
 _SUSPECTED_TIMES: Final = 2
 
-_LONGEST_PROVEN_SECONDS: Final = LEASE_MS / 2000
+_LONGEST_COUNTED_SECONDS: Final = LEASE_MS / 2000
 
 _JUMP_MS: Final = 1_000
 
 _MOST_APPROVALS: Final = 200
-"""Approvals that one round expires, and reminds of."""
+"""Most approvals that one round expires, and most that it reminds people of."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class _Wait:
 
 
 class LaunchTimeouts:
-    """Counts the time in which a live worker with room did not begin a segment that was handed over.
+    """Counts the time in which a dispatched segment did not begin although a live worker had free slots.
 
     Time counts between two calls, at most half a lease, and only if a worker with free slots renewed its lease in it: a
     process that was paused must not count its pause. Times are seconds of the monotonic clock. Not thread-safe.
@@ -59,22 +59,22 @@ class LaunchTimeouts:
         """Counts the time since the last call; returns the segments that have timed out.
 
         Args:
-            not_begun: The queued segments that were handed over, now or before.
-            leases: Those of all workers; None where this process alone is the worker, and has room.
+            not_begun: The queued segments that are dispatched, or were before they were requeued.
+            leases: The leases of all workers; None if this process is the only worker, and has free slots.
             now: The present time.
         """
-        proven = leases is None or self._renewed_with_room(leases)
+        worker_was_free = leases is None or self._renewed_with_room(leases)
         self._waits = {row.segment_id: self._waits.get(row.segment_id) or _Wait(0.0, now) for row in not_begun}
-        if proven:
+        if worker_was_free:
             for row in not_begun:
                 wait = self._waits[row.segment_id]
                 if row.handed_over_at is not None:
-                    wait.seconds += min(now - wait.counted_until, _LONGEST_PROVEN_SECONDS)
+                    wait.seconds += min(now - wait.counted_until, _LONGEST_COUNTED_SECONDS)
                 wait.counted_until = now
         return [row for row in not_begun if self._waits[row.segment_id].seconds >= self._timeout_seconds]
 
     def without_worker(self, leases: Collection[LeaseRow], now: float) -> bool:
-        """Returns whether no worker has been alive for the whole time-out, as far as this process has seen."""
+        """Returns whether this process has seen no live worker for the whole time-out."""
         if leases:
             self._without_worker_since = None
         elif self._without_worker_since is None:
@@ -83,7 +83,7 @@ class LaunchTimeouts:
         return since is not None and now - since >= self._timeout_seconds
 
     def _renewed_with_room(self, leases: Collection[LeaseRow]) -> bool:
-        """Returns whether a worker that takes segments has renewed its lease since the last call, with room."""
+        """Returns whether a worker with free slots, not draining, has renewed its lease since the last call."""
         before, self._renewals = self._renewals, {row.owner: row.lease_until for row in leases}
         return any(
             not row.draining and row.room > 0 and before.get(row.owner, row.lease_until) != row.lease_until
@@ -126,7 +126,7 @@ def _always(outcome: RunOutcome) -> Callable[[Tx], RunOutcome]:
 
 
 class RunReaper:
-    """Checks every run in flight; each closing is a compare-and-set, so that a run that just ended stays as it is.
+    """Checks every run in flight; it closes runs by compare-and-set, so a run that has just ended does not change.
 
     Args:
         database: The database with the runs.
@@ -163,8 +163,8 @@ class RunReaper:
     def recover(self) -> None:
         """Ends runs that an earlier process left running, and requeues queued segments; called at the start.
 
-        A run ends with the outcome that its row says, so that a cancel which was answered holds, and else as orphaned.
-        Parked and finished runs stay as they are. (contract 13.10)
+        A run ends as cancelled if its cancel was requested, for that request was answered; by its time limit if that
+        has passed; and otherwise as orphaned. Parked and finished runs do not change. (contract 13.10)
         """
         now = self._clock()
         for segment in self._database.read(sql.running):
@@ -172,7 +172,7 @@ class RunReaper:
         self._database.write(sql.requeue_all)
 
     def requeue_all(self) -> None:
-        """Requeues every queued segment: an engine that is gone may have had it."""
+        """Requeues every queued segment, because the engine that had it may be gone."""
         self._database.write(sql.requeue_all, lock_key="launcher")
 
     def reap(self) -> None:
@@ -187,16 +187,16 @@ class RunReaper:
         for segment in running:
             reason = reason_to_stop(segment, now)
             if segment.owner in others:
-                # It ends its segments itself.
+                # Its owner is alive and ends the segment itself.
                 continue
             if not self._engine.executes(segment.segment_id):
-                # Its executor could not record the end, as while the database was unavailable.
+                # The executor could not record the end, for example because the database was unavailable.
                 self._end(segment, now)
             elif reason is not None:
-                # It records the end itself, once its processes are dead.
+                # The engine records the end once the processes are dead.
                 self._engine.cancel(segment.segment_id)
         self._end_lost(executed - {segment.segment_id for segment in running if segment.owner == self._owner})
-        for run in self._database.read(lambda tx: sql.parked_to_end(tx, now)):
+        for run in self._database.read(lambda tx: sql.overdue_parked_runs(tx, now)):
             cancelled = run.cancel_requested_at is not None
             if not self._ends_with_last_steps(run.run_id, now):
                 self._close(run.run_id, _always(CANCEL if cancelled else time_limit(run.max_run_hours or 0)), now)
@@ -221,7 +221,7 @@ class RunReaper:
             # The time may lie in the future if the clock was set back.
             if queued.handed_over_at is not None and abs(now - queued.handed_over_at) > _REQUEUED_AFTER_MS:
                 self._database.write(partial(sql.requeue, queued=queued), lock_key=run_of(queued.run_id))
-        # After that, so that no time counts in which the database takes no changes.
+        # After the requeueing, so that no time counts in which the database takes no changes.
         for queued in self._timeouts.timed_out(not_begun, leases, steady):
             self._fail_launch(queued, now)
         if leases is None or not self._timeouts.without_worker(leases, steady):
@@ -232,10 +232,10 @@ class RunReaper:
                 self._fail_launch(queued, now)
 
     def _leases(self, reading: ClockReading) -> Collection[LeaseRow] | None:
-        """Returns the leases of all live processes, after those were removed that ended; None without other processes.
+        """Removes lapsed leases and returns the leases of live processes; None if no other process shares the database.
 
-        A process whose lease was removed learns it at its next renewal. None is removed soon after a step of the
-        clock, before which they were written.
+        A process whose lease was removed learns so at its next renewal. No lease is removed soon after a jump of the
+        clock, because its time was written before the jump.
         """
         if self._owner is None:
             return None
@@ -247,14 +247,14 @@ class RunReaper:
         return [lease for lease in leases if lease.owner not in removed]
 
     def _remove(self, lease: LeaseRow) -> bool:
-        lock_key = sql.lock_key(lease.owner)
-        removed = self._database.write(lambda tx: sql.remove_lapsed(tx, lease), lock_key=lock_key)
+        lock_key = sql.lease_lock_key(lease.owner)
+        removed = self._database.write(lambda tx: sql.remove_lapsed_lease(tx, lease), lock_key=lock_key)
         if removed:
             _LOG.warning("The lease of %s on %s ended without being renewed", lease.owner, lease.host)
         return removed
 
     def _end_lost(self, suspects: Collection[str]) -> None:
-        """Ends segments that are executed here though others closed their runs, or took them.
+        """Ends segments that this process executes although another process has closed their runs, or taken them.
 
         A segment that has just ended is a suspect once, and longer while its files are removed.
         """
@@ -276,7 +276,7 @@ class RunReaper:
     def _end(self, segment: OpenSegmentRow, now: int) -> None:
         """Closes the run of a segment that nobody executes, unless it ended or parked since it was read.
 
-        It may be a child whose parent was closed since then, which cancels it.
+        The run may have been cancelled since, as a child of a run that was closed.
         """
         run_id, lease = segment.run_id, SegmentLease(segment.segment_id, segment.owner or "")
         self._close(run_id, lambda tx: reason_to_stop(sql.stop_reason_of(tx, run_id), now) or ORPHANED, now, lease)
@@ -299,7 +299,7 @@ class RunReaper:
             if queued is None:
                 return False
             closed = (reason_to_stop(queued, now) or LAUNCH_FAILED).close(tx, segment.run_id, now)
-            # Where the run had ended before, nothing else ends the segment.
+            # If the run had ended before, only this ends the segment.
             in_flight_sql.end_left_segment(tx, segment.segment_id)
             return closed
 

@@ -26,9 +26,10 @@ from backend.storage.tables.segments import segments
 
 
 class WaitingSegmentRow(NamedTuple):
-    """A segment that waits to be handed over, how often it was before, and its place among those of its key and depth.
+    """A segment that waits to be dispatched.
 
-    `depth` is the number of runs above its run.
+    `hand_overs` counts its dispatches so far, `depth` the ancestors of its run; `rank` is its place, from 1, among the
+    waiting segments of its key and depth.
     """
 
     segment_id: str
@@ -40,7 +41,7 @@ class WaitingSegmentRow(NamedTuple):
 
 
 class TakenRow(NamedTuple):
-    """Number of segments of a key, at a depth, that were handed over or run."""
+    """Number of segments of a key, at a depth, that are dispatched or running."""
 
     key_id: str
     depth: int
@@ -48,7 +49,7 @@ class TakenRow(NamedTuple):
 
 
 class OpenSegmentRow(NamedTuple):
-    """An open segment, with the columns of its run that say whether it must end."""
+    """An open segment, with the columns of its run that decide whether it must end."""
 
     segment_id: str
     owner: str | None
@@ -60,7 +61,7 @@ class OpenSegmentRow(NamedTuple):
 
 
 class StopReasonRow(NamedTuple):
-    """The columns of a run that say whether it must end."""
+    """The columns of a run that decide whether it must end."""
 
     started_at: int | None
     max_run_hours: float | None
@@ -68,7 +69,7 @@ class StopReasonRow(NamedTuple):
 
 
 class QueuedSegmentRow(NamedTuple):
-    """A queued segment of a run; `handed_over_at` is None while no engine has it."""
+    """A queued segment of a run; `handed_over_at` is the time of its dispatch, None while no engine has it."""
 
     run_id: str
     segment_id: str
@@ -76,7 +77,7 @@ class QueuedSegmentRow(NamedTuple):
 
 
 class OverdueRunRow(NamedTuple):
-    """A run that waits and must end: it has reached its time limit, or is to be cancelled."""
+    """A parked run that must end, because it has reached its time limit or its cancel was requested."""
 
     run_id: str
     max_run_hours: float | None
@@ -86,7 +87,7 @@ class OverdueRunRow(NamedTuple):
 _NOW: Final[BindParameter[int]] = bindparam("now")
 _BEFORE: Final[BindParameter[int]] = bindparam("before")
 _HOUR_MS: Final[ColumnElement[int]] = literal_column("3600000")
-# As text, so that the partial index over open segments serves.
+# Literals, not parameters, so that the partial index of open segments can be used.
 _OPEN: Final[ColumnElement[bool]] = segments.c.state != literal_column(f"'{SegmentState.ENDED}'")
 _SEGMENT: Final[ColumnElement[bool]] = segments.c.segment_id == bindparam("of_segment_id")
 _QUEUED: Final[ColumnElement[bool]] = segments.c.state == literal_column(f"'{SegmentState.QUEUED}'")
@@ -115,7 +116,7 @@ _TAKEN = Query(
     .where(_OPEN, or_(_RUNNING, segments.c.handed_over_at.is_not(None)))
     .group_by(runs.c.key_id, runs.c.depth),
 )
-_HAND_OVER = Command(
+_MARK_DISPATCHED = Command(
     update(segments)
     .where(_SEGMENT, _QUEUED, segments.c.hand_overs == bindparam("before"))
     .values(handed_over_at=_NOW, hand_overs=bindparam("number"))
@@ -164,12 +165,12 @@ _IN_FLIGHT_IDS = ScalarQuery[str](select(runs.c.run_id).where(status_in(*RUN_IN_
 
 
 def waiting(tx: Tx, max_of_a_key: int) -> list[WaitingSegmentRow]:
-    """Returns the segments that wait to be handed over, up to so many of each key at each depth."""
+    """Returns the segments that wait to be dispatched, at most `max_of_a_key` of each key at each depth."""
     return tx.all(_WAITING, max_of_a_key=max_of_a_key)
 
 
 def taken_by_depth(tx: Tx) -> dict[int, dict[str, int]]:
-    """Returns how many segments of each key were handed over or run, by depth."""
+    """Returns the numbers of dispatched and running segments, by depth and key."""
     taken: dict[int, dict[str, int]] = {}
     for row in tx.all(_TAKEN):
         taken.setdefault(row.depth, {})[row.key_id] = row.taken
@@ -177,11 +178,11 @@ def taken_by_depth(tx: Tx) -> dict[int, dict[str, int]]:
 
 
 def mark_dispatched(tx: Tx, segments: Iterable[WaitingSegmentRow], now: int) -> None:
-    """Marks queued segments as handed over to the engine once more, and wakes workers that wait for some."""
+    """Marks queued segments as dispatched once more, and wakes the workers."""
     tx.keeps_caches_valid = True
     tx.announce(DISPATCHED)
     tx.many(
-        _HAND_OVER,
+        _MARK_DISPATCHED,
         [
             {"of_segment_id": row.segment_id, "now": now, "before": row.hand_overs, "number": row.hand_overs + 1}
             for row in segments
@@ -190,34 +191,34 @@ def mark_dispatched(tx: Tx, segments: Iterable[WaitingSegmentRow], now: int) -> 
 
 
 def requeue(tx: Tx, queued: QueuedSegmentRow) -> None:
-    """Marks a segment as not handed over, unless it was handed over again since it was read; wakes launchers."""
+    """Marks a segment as not dispatched, unless it was dispatched again since it was read; wakes launchers."""
     tx.keeps_caches_valid = True
     tx.announce(ROOM)
     tx.enqueue(_REQUEUE, of_segment_id=queued.segment_id, seen=queued.handed_over_at)
 
 
 def requeue_all(tx: Tx) -> None:
-    """Marks every queued segment as not handed over, after the engine that had them is gone."""
+    """Marks every queued segment as not dispatched, after the engine that had the segments is gone."""
     tx.enqueue(_REQUEUE_ALL)
 
 
 def running(tx: Tx) -> list[OpenSegmentRow]:
-    """Returns every running segment, those of parents before those of children."""
+    """Returns every running segment, segments of parent runs before segments of their children."""
     return sorted(tx.all(_RUNNING_SEGMENTS), key=lambda row: row.depth)
 
 
 def stop_reason_of(tx: Tx, run_id: str) -> StopReasonRow:
-    """Returns the columns of a run that say whether it must end."""
+    """Returns the columns of a run that decide whether it must end."""
     return tx.one(_STOP_REASON, of_run_id=run_id)
 
 
 def not_begun(tx: Tx) -> list[QueuedSegmentRow]:
-    """Returns the queued segments that were handed over, now or before."""
+    """Returns the queued segments that are dispatched, or were before they were requeued."""
     return tx.all(_NOT_BEGUN)
 
 
 def queued_before(tx: Tx, before: int) -> list[QueuedSegmentRow]:
-    """Returns the segments that are queued since before that time."""
+    """Returns the queued segments that were created before a time."""
     return tx.all(_QUEUED_BEFORE, before=before)
 
 
@@ -226,8 +227,8 @@ def queued(tx: Tx, segment_id: str) -> OpenSegmentRow | None:
     return tx.first(_QUEUED_SEGMENT, of_segment_id=segment_id)
 
 
-def parked_to_end(tx: Tx, now: int) -> list[OverdueRunRow]:
-    """Returns the runs that wait for an approval and have reached their time limit, or are to be cancelled."""
+def overdue_parked_runs(tx: Tx, now: int) -> list[OverdueRunRow]:
+    """Returns the parked runs that have reached their time limit, or whose cancel was requested."""
     return tx.all(_OVERDUE, now=now)
 
 
@@ -254,7 +255,7 @@ class LeaseRow(NamedTuple):
     room: int
 
     def lapsed(self, now: int) -> bool:
-        """Returns whether it was not renewed in time, or ends later than any does, by a clock that was ahead."""
+        """Returns whether the lease was not renewed in time, or was written by a clock that was ahead."""
         return not now < self.lease_until <= now + LEASE_MS
 
 
@@ -275,28 +276,28 @@ _SLOTS = ScalarQuery[int](
 _LEASES = Query(LeaseRow, select_row(LeaseRow, workers))
 
 
-def lock_key(owner: str) -> str:
+def lease_lock_key(owner: str) -> str:
     """Returns the lock key of one lease."""
     return f"worker {owner}"
 
 
-def add(tx: Tx, *, owner: str, host: str, step_slots: int, now: int, until: int) -> None:
+def add_lease(tx: Tx, *, owner: str, host: str, step_slots: int, now: int, until: int) -> None:
     """Writes a new process with its first lease."""
     times = {"started_at": now, "lease_until": until}
     tx.enqueue(_ADD, owner=owner, host=host, step_slots=step_slots, draining=0, room=step_slots, **times)
 
 
-def renew(tx: Tx, owner: str, until: int, *, draining: bool, room: int) -> bool:
+def renew_lease(tx: Tx, owner: str, until: int, *, draining: bool, room: int) -> bool:
     """Renews a lease; False if it is gone, as another process has removed it."""
     return tx.run(_RENEW, of_owner=owner, until=until, new_draining=int(draining), new_room=room) == 1
 
 
-def remove(tx: Tx, owner: str) -> None:
+def remove_lease(tx: Tx, owner: str) -> None:
     """Removes a lease."""
     tx.enqueue(_REMOVE, of_owner=owner)
 
 
-def remove_lapsed(tx: Tx, lease: LeaseRow) -> bool:
+def remove_lapsed_lease(tx: Tx, lease: LeaseRow) -> bool:
     """Removes a lease that was not renewed in time; False, with nothing changed, if it was renewed meanwhile."""
     return tx.run(_REMOVE_LAPSED, of_owner=lease.owner, not_renewed=lease.lease_until) == 1
 
@@ -306,6 +307,6 @@ def leases(tx: Tx) -> list[LeaseRow]:
     return tx.all(_LEASES)
 
 
-def step_slots(tx: Tx, now: int) -> int:
+def total_step_slots(tx: Tx, now: int) -> int:
     """Returns how many steps can run at once on all processes that take new segments."""
     return int(tx.scalar_one(_SLOTS, now=now))

@@ -20,17 +20,17 @@ from backend.storage.objects import ObjectStoreError
 from backend.storage.outage import Ticker
 from telemetry import Family
 
-_SECONDS: Final = 60
+_ROUND_SECONDS: Final = 60
 
 
 class LeftoverRemoval:
-    """Removes folders of runs from the work folder that ended while no segment of theirs ran in this process."""
+    """Removes from the work folder the folders of runs that ended while none of their segments ran in this process."""
 
     def __init__(self, database: Database, work: Path) -> None:
         self._database = database
         self._work = work
         self._halted = threading.Event()
-        self._ticker = Ticker("tidy", self.round, _SECONDS)
+        self._ticker = Ticker("tidy", self.round, _ROUND_SECONDS)
 
     def start(self) -> None:
         """Starts the thread, with a round at once."""
@@ -48,9 +48,9 @@ class LeftoverRemoval:
     def round(self) -> None:
         """Removes the leftovers present now."""
         folders = list(self._work.iterdir())
-        kept = self._database.read(in_flight) if folders else set()
+        in_flight_ids = self._database.read(in_flight) if folders else set()
         for folder in folders:
-            if folder.name not in kept and not self._halted.is_set():
+            if folder.name not in in_flight_ids and not self._halted.is_set():
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -67,8 +67,7 @@ class Executor:
         packages: Builds the packages of environments before a step needs them.
         pools: The threads of segments, which end last.
         work: The folder of files of running steps, one folder a run.
-        own_objects: Whether stored objects are in this process's own data folder, and so out of reach of other
-        processes.
+        own_objects: Whether stored objects are in this process's own data folder, which other processes cannot reach.
         drain_seconds: Seconds that steps may go on after `stop`.
     """
 
@@ -122,7 +121,7 @@ class Executor:
             self._packages.start()
 
     def stop(self) -> None:
-        """Takes no new segments, lets steps go on for a grace, and ends the rest as orphaned. Idempotent."""
+        """Takes no new segments, lets steps go on for `drain_seconds`, and ends the rest as orphaned. Idempotent."""
         self._leftovers.halt()
         with self._lifecycle:
             self._leftovers.stop()
@@ -138,12 +137,12 @@ class Executor:
             for pool in self._pools:
                 pool.shutdown()
 
-    def sweep_now(self) -> None:
-        """Makes the reaper look at once for segments that must end."""
-        self.sessions.sweep_now()
+    def reap_now(self) -> None:
+        """Starts a round of the run reaper at once."""
+        self.sessions.reap_now()
 
     def forget(self, run_id: str) -> None:
-        """Ends work still under way for an erased run, and removes its publications and its files on this disk."""
+        """Ends work under way for an erased run, and removes its publications and its files on this disk."""
         self.publisher.remove(run_id)
         self._final_sweeps.forget(run_id)
         shutil.rmtree(self._work / run_id, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The lease of a process that executes segments beside others (docs/architecture.md).
+"""Lease of a worker, by whose renewal the other processes know that it is alive (docs/architecture.md).
 
 Other processes remove a lease that was not renewed in time, and close the runs of a process without one as orphaned. So
 a process that cannot renew its lease must end its steps before the others act: it gives up a little before the lease
@@ -41,11 +41,11 @@ class Lease:
 
     Args:
         database: The database that the processes share.
-        clock: The database's own time, by which other processes judge the lease.
+        clock: The database's own time, by which other processes check the lease.
         owner: An id that was never used before.
         host: The name of this machine.
         step_slots: Number of steps that this process executes at once.
-        room: Returns the number of further segments that the process could take.
+        room: Returns how many more segments the process can take.
         steady: Seconds of a clock that nobody sets, and that goes on while the machine is suspended.
     """
 
@@ -69,7 +69,7 @@ class Lease:
         self._steady = steady
         self._on_lost: Callable[[], None] = lambda: None
         self._draining = False
-        self._gone = False
+        self._lost = False
         self._renewals = RepeatedRounds(
             _LOG, f"The lease of {owner} could not be renewed", f"The lease of {owner} is renewed again"
         )
@@ -82,7 +82,7 @@ class Lease:
     def start(self, on_lost: Callable[[], None]) -> None:
         """Takes the lease, before anything is executed under it.
 
-        `on_lost` is called by the watching thread, once, when the lease does not stand any more. It must not wait for a
+        `on_lost` is called by the watching thread, once, when the lease is lost. It must not wait for a
         thread that stops the lease, as `stop` waits for both threads of the lease.
 
         Raises:
@@ -94,16 +94,16 @@ class Lease:
         lease = {"owner": self._owner, "host": self._host}
 
         def work(tx: Tx) -> None:
-            sql.add(tx, **lease, step_slots=self._step_slots, now=now, until=now + sql.LEASE_MS)
+            sql.add_lease(tx, **lease, step_slots=self._step_slots, now=now, until=now + sql.LEASE_MS)
 
-        self._database.write(work, lock_key=sql.lock_key(self._owner))
+        self._database.write(work, lock_key=sql.lease_lock_key(self._owner))
         for thread in self._threads:
             thread.start()
 
     def other_worker_host(self) -> str | None:
         """Returns the host of another process that executes runs of this database and renews its lease, if any.
 
-        An earlier process may have left a lease, which nobody renews; telling them apart takes six seconds.
+        Takes six seconds where an earlier process has left a lease, which nobody renews.
         """
         end = time.monotonic() + OTHER_WORKER_HOST_SECONDS
         first = self._others()
@@ -130,8 +130,8 @@ class Lease:
             if thread.is_alive():
                 thread.join()
         try:
-            lock_key = sql.lock_key(self._owner)
-            self._database.write(lambda tx: sql.remove(tx, self._owner), lock_key=lock_key)
+            lock_key = sql.lease_lock_key(self._owner)
+            self._database.write(lambda tx: sql.remove_lease(tx, self._owner), lock_key=lock_key)
         except Exception as error:  # noqa: BLE001 - unrenewed, the lease ends by itself
             level = logging.DEBUG if is_logged(error) else logging.WARNING
             _LOG.log(level, "The lease of %s could not be given back", self._owner, exc_info=error)
@@ -145,7 +145,7 @@ class Lease:
     def _watch(self) -> None:
         """Watches for a lost lease, on its own thread because the renewing thread may wait long for the database."""
         while not self._ended.wait(WATCHED_EVERY_SECONDS):
-            if self._gone or self._overdue():
+            if self._lost or self._overdue():
                 metrics.LEASES_LOST.add()
                 _LOG.error("The lease of %s was lost; its steps are killed", self._owner)
                 self._on_lost()
@@ -159,23 +159,25 @@ class Lease:
         # One renewal at a time, so that an earlier one cannot overwrite a later one's record.
         with self._renewing:
             began = self._steady()
-            if self._gone or self._overdue():
-                self._gone = True
+            if self._lost or self._overdue():
+                self._lost = True
                 return False
             try:
                 until = self._clock() + sql.LEASE_MS
-                stands = self._database.write(
-                    lambda tx: sql.renew(tx, self._owner, until, draining=self._draining, room=max(0, self._room())),
-                    lock_key=sql.lock_key(self._owner),
+                renewed = self._database.write(
+                    lambda tx: sql.renew_lease(
+                        tx, self._owner, until, draining=self._draining, room=max(0, self._room())
+                    ),
+                    lock_key=sql.lease_lock_key(self._owner),
                 )
             except Exception as error:  # noqa: BLE001 - the cause may pass before the lease ends
                 metrics.LEASE_RENEWALS.add("failed")
                 self._renewals.failed(error)
                 return False
             self._renewals.succeeded()
-            metrics.LEASE_RENEWALS.add("renewed" if stands else "failed")
-            if stands:
+            metrics.LEASE_RENEWALS.add("renewed" if renewed else "failed")
+            if renewed:
                 self._renewed = began
             else:
-                self._gone = True
-            return stands
+                self._lost = True
+            return renewed

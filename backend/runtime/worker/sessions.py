@@ -30,7 +30,7 @@ class WorkerSession:
 
     Args:
         lease: None if no other process uses the database.
-        dbos_worker: Takes segments that any worker may have; None if they are submitted to the engine.
+        dbos_worker: Takes segments from the queue of all workers; None if they are submitted to the engine.
     """
 
     def __init__(
@@ -52,17 +52,17 @@ class WorkerSession:
 
     @property
     def lost(self) -> bool:
-        """True once the lease was lost, and another session has to follow."""
+        """Whether the lease was lost, so that another session must replace this one."""
         return self._lost
 
     @property
     def active(self) -> bool:
-        """Returns whether the session takes segments."""
+        """Whether the session takes segments."""
         return not (self._lost or self._stopped)
 
     @property
     def begins_runs(self) -> bool:
-        """Returns whether the session takes segments, and no other process shares the database."""
+        """Whether the session takes segments, and no other process shares the database."""
         return self._lease is None and self._dbos_worker is None and not (self._lost or self._stopped)
 
     def start(self, on_lost: Callable[[], None]) -> None:
@@ -83,10 +83,10 @@ class WorkerSession:
         """Returns the host of another process that executes runs of this database; see `Lease.other_worker_host`."""
         return None if self._lease is None else self._lease.other_worker_host()
 
-    def hear(self, names: Collection[str] | None) -> None:
-        """Takes segments at once if some were dispatched; see `DbosWorker.hear`."""
+    def on_announcement(self, names: Collection[str] | None) -> None:
+        """Wakes the DBOS worker if segments were dispatched; see `DbosWorker.on_announcement`."""
         if self._dbos_worker is not None:
-            self._dbos_worker.hear(names)
+            self._dbos_worker.on_announcement(names)
 
     def stop(self, grace_seconds: float) -> None:
         """Takes no new segments, gives the present ones a grace, and ends the rest as orphaned. Idempotent."""
@@ -95,7 +95,7 @@ class WorkerSession:
         self._stopped = True
         lease = self._lease if self._lease in self._started else None
         dbos_worker = self._dbos_worker if self._dbos_worker in self._started else None
-        # The stack calls the last one first, and each even if another fails.
+        # The stack calls the last callback first, and every callback even if another fails.
         with ExitStack() as parts:
             if lease is not None:
                 parts.callback(lease.stop)
@@ -109,8 +109,8 @@ class WorkerSession:
                 parts.callback(dbos_worker.halt)
 
     def _start(self, on_lost: Callable[[], None]) -> None:
-        def lose() -> None:
-            # Other processes may take this one for dead.
+        def on_lease_lost() -> None:
+            # Other processes may regard this one as dead.
             self._lost = True
             if self._dbos_worker is not None:
                 self._dbos_worker.halt()
@@ -121,7 +121,7 @@ class WorkerSession:
             self.reaper.recover()
         else:
             self._started.append(self._lease)
-            self._lease.start(lose)
+            self._lease.start(on_lease_lost)
             if self._dbos_worker is None:
                 # A dead process may have had these segments; dispatching a segment that a live process has is harmless.
                 self.reaper.requeue_all()
@@ -132,9 +132,9 @@ class WorkerSession:
 
 
 class WorkerSessions:
-    """An `Engine` that gives segments to the present session; a session whose lease was lost is followed by another.
+    """An `Engine` that passes segments to the current session, and replaces a session whose lease was lost.
 
-    The present session changes in `start`, then in the thread that replaces lost ones, then in `stop`, which ends that
+    The current session changes in `start`, then in the thread that replaces lost ones, then in `stop`, which ends that
     thread first; every other method reads it once.
 
     Args:
@@ -144,9 +144,9 @@ class WorkerSessions:
     def __init__(self, new_session: Callable[[Sandbox, Callable[[], None]], WorkerSession]) -> None:
         self._new_session = new_session
         self._make: Callable[[], WorkerSession] | None = None
-        self.present: WorkerSession | None = None
-        """The present session; None before the first."""
-        self._sweeping = Ticker("sweeper", self._sweep, TICK_SECONDS)
+        self.current: WorkerSession | None = None
+        """The current session; None before the first."""
+        self._reaping = Ticker("sweeper", self._reap, TICK_SECONDS)
         self._replacing = Ticker("session", self._replace_lost, TICK_SECONDS)
 
     def start(self, sandbox: Sandbox, on_free: Callable[[], None]) -> None:
@@ -157,15 +157,15 @@ class WorkerSessions:
         """
         self._make = lambda: self._new_session(sandbox, on_free)
         self._begin(self._make())
-        self._sweeping.start()
+        self._reaping.start()
         self._replacing.start()
 
     def stop(self, grace_seconds: float) -> None:
         """Takes no new segments, gives the present ones a grace, and ends the rest as orphaned. Idempotent."""
         self._replacing.stop()
-        if self.present is not None:
-            self.present.stop(grace_seconds)
-        self._sweeping.stop()
+        if self.current is not None:
+            self.current.stop(grace_seconds)
+        self._reaping.stop()
 
     def submit(self, segment_id: str, dispatch: int) -> None:
         """Executes a queued segment soon; see `Engine.submit`.
@@ -173,51 +173,51 @@ class WorkerSessions:
         Raises:
             RuntimeError: no session is active.
         """
-        session = self.present
+        session = self.current
         if session is None:
             raise RuntimeError("this process executes nothing now")
         session.engine.submit(segment_id, dispatch)
 
     def cancel(self, segment_id: str) -> None:
         """Ends a segment; see `Engine.cancel`."""
-        session = self.present
+        session = self.current
         if session is not None:
             session.engine.cancel(segment_id)
 
     def abandon(self, segment_id: str) -> None:
         """Ends a segment that another process has; see `Engine.abandon`."""
-        session = self.present
+        session = self.current
         if session is not None:
             session.engine.abandon(segment_id)
 
     def executes(self, segment_id: str) -> bool:
         """Returns whether this process executes the segment; see `Engine.executes`."""
-        session = self.present
+        session = self.current
         return session is not None and session.engine.executes(segment_id)
 
     def claimed(self) -> AbstractSet[str]:
         """Returns the segments that this process executes and has set running; see `Engine.claimed`."""
-        session = self.present
+        session = self.current
         return frozenset() if session is None else session.engine.claimed()
 
-    def hear(self, names: Collection[str] | None) -> None:
-        """Takes segments at once if some were dispatched; a listener of the database."""
-        session = self.present
+    def on_announcement(self, names: Collection[str] | None) -> None:
+        """Wakes the DBOS worker if segments were dispatched; a listener of the database's announcements."""
+        session = self.current
         if session is not None:
-            session.hear(names)
+            session.on_announcement(names)
 
-    def sweep_now(self) -> None:
-        """Makes the reaper look at once for segments that must end."""
-        self._sweeping.wake()
+    def reap_now(self) -> None:
+        """Starts a round of the run reaper at once."""
+        self._reaping.wake()
 
     def other_worker_host(self) -> str | None:
         """Returns the host of another process that executes runs of this database, if any."""
-        session = self.present
+        session = self.current
         return None if session is None else session.other_worker_host()
 
     def measured(self) -> list[Family]:
         """Returns metrics of the segments of this process. Thread-safe."""
-        session = self.present
+        session = self.current
         return [
             metrics.STEP_SLOTS.with_value(session.slots.count if session is not None and session.active else 0),
             metrics.STEP_SLOTS_USED.with_value(0 if session is None else session.slots.in_use),
@@ -226,11 +226,11 @@ class WorkerSessions:
 
     def _begin(self, session: WorkerSession) -> None:
         session.start(on_lost=self._replacing.wake)
-        self.present = session
+        self.current = session
 
     def _replace_lost(self) -> None:
         """Replaces a session whose lease was lost; failures are retried in the next round."""
-        session, make = self.present, self._make
+        session, make = self.current, self._make
         if session is None or make is None or not session.lost:
             return
         session.stop(0)
@@ -240,7 +240,7 @@ class WorkerSessions:
             level = logging.DEBUG if is_logged(error) else logging.INFO
             _LOG.log(level, "No lease can be taken while the database is unavailable: %s", error)
 
-    def _sweep(self) -> None:
-        session = self.present
+    def _reap(self) -> None:
+        session = self.current
         if session is not None:
             session.reaper.reap()

@@ -1,1 +1,1 @@
-"""The audit trail, which every service writes to."""
+"""Audit trail: records of changes, which every service writes, and their pages and exports."""

@@ -20,8 +20,8 @@ MOST_EXPORTED: Final = 100_000
 MOST_EXPORTS: Final = 2
 
 _WINDOW_MS: Final = 90 * DAY_MS
-EXPORTED_AT_ONCE: Final = 500
-"""Records that are read at once for an export."""
+EXPORT_BATCH: Final = 500
+"""Most records read in one query of an export."""
 
 
 class _AuditSearch(NamedTuple):
@@ -83,7 +83,7 @@ class AuditTrail:
     ) -> Iterator[audit_pb2.ExportAuditRecordsResponse]:
         left, before = MOST_EXPORTED, sql.AuditPosition(search.until, "")
         while is_active():
-            limit, after = min(EXPORTED_AT_ONCE, left), before
+            limit, after = min(EXPORT_BATCH, left), before
             rows, stopped = self._services.database.snapshot(
                 lambda tx, limit=limit, after=after: sql.trail(  # type: ignore[misc]
                     tx, search.filters, since=search.since, before=after, limit=limit + 1

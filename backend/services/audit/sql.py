@@ -1,7 +1,7 @@
 """SQL of the audit trail: actor, action and target of each change, kept for 400 days (contract 27.4, 22.10).
 
-Every read is a range of one index in the order of the trail. The index begins with one filter; other filters, and a
-text, are searched for in a bounded stretch of the range.
+Every read is a range of one index in the order of the trail. The index begins with one filter; records of a bounded
+part of the range are compared with the other filters.
 """
 
 import json
@@ -37,7 +37,7 @@ _POSITION: Final = tuple_(audit_records.c.at, audit_records.c.audit_id)
 
 
 class AuditPosition(NamedTuple):
-    """A place in the order of the trail."""
+    """Position of a record in the order of the trail."""
 
     at: int
     audit_id: str
@@ -74,7 +74,7 @@ def _bound(which: str) -> Tuple:
     return tuple_(bindparam(f"{which}_at", type_=BigInteger), bindparam(f"{which}_id", type_=Text))
 
 
-def _found(leading: str, others: frozenset[str]) -> Query[AuditRow]:
+def _search_query(leading: str, others: frozenset[str]) -> Query[AuditRow]:
     """Makes a query for the newest records in the range of an index that pass the other filters."""
     columns = audit_records.c
     conditions = [columns[name] == bindparam(name, type_=Text) for name in sorted(others - {_TEXT})]
@@ -84,12 +84,12 @@ def _found(leading: str, others: frozenset[str]) -> Query[AuditRow]:
     return Query(AuditRow, _range(AuditRow, leading, *conditions).limit(bindparam("limit")))
 
 
-def _last_looked_at(leading: str) -> Query[AuditPosition]:
+def _last_examined_query(leading: str) -> Query[AuditPosition]:
     last: ColumnElement[int] = literal_column(str(MOST_EXAMINED - 1))
     return Query(AuditPosition, _range(AuditPosition, leading).limit(literal_column("1")).offset(last))
 
 
-def _combined() -> Iterator[tuple[str, frozenset[str]]]:
+def _index_and_filters() -> Iterator[tuple[str, frozenset[str]]]:
     """Yields each filter that an index may begin with, with each set of other filters."""
     names = list(_INDEXES)
     for place, leading in enumerate(names):
@@ -98,8 +98,8 @@ def _combined() -> Iterator[tuple[str, frozenset[str]]]:
             yield from ((leading, frozenset(others)) for others in combinations(following, number))
 
 
-_FOUND: Final = {combined: _found(*combined) for combined in _combined()}
-_LAST: Final = {leading: _last_looked_at(leading) for leading in _INDEXES}
+_SEARCHES: Final = {combined: _search_query(*combined) for combined in _index_and_filters()}
+_LAST_EXAMINED: Final = {leading: _last_examined_query(leading) for leading in _INDEXES}
 
 purge = Purge(audit_records, audit_records.c.at)
 
@@ -125,9 +125,9 @@ def record(
 def trail(
     tx: Tx, filters: Filters, *, since: int, before: AuditPosition, limit: int
 ) -> tuple[list[AuditRow], AuditPosition | None]:
-    """Returns records from `since` on, newest first, that come after a position, and where the search stopped.
+    """Returns records from `since` on, newest first, after a position, and the position where the search stopped.
 
-    The position is None unless the search stopped before it found as many records as asked for.
+    That position is None unless the search stopped before it found as many records as asked for.
     """
     given = filters.given()
     leading = next((name for name in _INDEXES if name in given), "")
@@ -136,9 +136,11 @@ def trail(
     lower, stopped = AuditPosition(since, ""), None
     if others:
         of_leading = {leading: given[leading]} if leading else {}
-        stopped = tx.first(_LAST[leading], **of_leading, **window, lower_at=since, lower_id="")
+        stopped = tx.first(_LAST_EXAMINED[leading], **of_leading, **window, lower_at=since, lower_id="")
         lower = stopped or lower
-    rows = tx.all(_FOUND[leading, others], limit=limit, **given, **window, lower_at=lower.at, lower_id=lower.audit_id)
+    rows = tx.all(
+        _SEARCHES[leading, others], limit=limit, **given, **window, lower_at=lower.at, lower_id=lower.audit_id
+    )
     return rows, stopped if len(rows) < limit else None
 
 

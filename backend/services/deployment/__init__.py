@@ -1,1 +1,1 @@
-"""The deployment record."""
+"""Deployment record: identity, switches, licence and retention of one installation."""

@@ -15,7 +15,7 @@ from contract.versions import API_VERSION
 from workflow_api.v1 import deployment_pb2, deployment_pb2_grpc
 
 _FLAGS = ("governed", "api_enabled")
-_OF_A_HOLD = ("licence_reason", "licence_enforcement_status")
+_HOLD_COLUMNS = ("licence_reason", "licence_enforcement_status")
 
 
 class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
@@ -53,7 +53,7 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
         columns = {name: int(value) if name in _FLAGS else value for name, value in changes.items()}
         if columns.get("licence_state") == "active":
             # The reason of a hold ends with the hold.
-            columns = dict.fromkeys(_OF_A_HOLD) | columns
+            columns = dict.fromkeys(_HOLD_COLUMNS) | columns
         actor = principal_of(context).audit_name
 
         def work(tx: Tx) -> DeploymentRow:

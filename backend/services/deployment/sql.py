@@ -31,8 +31,8 @@ _TOUCH = Command(update(deployments).values(revision=deployments.c.revision + li
 _FIRST_KEY = Command(update(deployments).values(any_key_ever=literal_column("1")))
 
 
-def ensure(tx: Tx, deployment_id: str) -> DeploymentRow:
-    """Returns the deployment's row; a new one is governed, enabled and licensed (contract 10.4)."""
+def get_or_create(tx: Tx, deployment_id: str) -> DeploymentRow:
+    """Returns the deployment's row, or creates it governed, enabled and licensed (contract 10.4)."""
     row = tx.first(_SELECT)
     if row is None:
         tx.enqueue(
@@ -65,11 +65,11 @@ def change(tx: Tx, changes: dict[str, object]) -> DeploymentRow:
     return tx.one(_SELECT)
 
 
-def touch(tx: Tx) -> None:
+def raise_revision(tx: Tx) -> None:
     """Raises the revision, so that every edge reads the changed keys."""
     tx.enqueue(_TOUCH)
 
 
-def note_first_key(tx: Tx) -> None:
+def record_first_key(tx: Tx) -> None:
     """Records that the deployment had a key, even if the key is removed later."""
     tx.enqueue(_FIRST_KEY)

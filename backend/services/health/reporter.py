@@ -22,7 +22,7 @@ from backend.storage.outage import Ticker
 from telemetry import Family
 
 _SAMPLES: Final = 241
-"""An hour of reports."""
+"""Most samples: the reports of an hour."""
 _SHORTEST_SECONDS: Final = 600.0
 """Shortest time between samples of a rate; a shorter one says little about the next hours."""
 _HOUR_SECONDS: Final = 3600.0
@@ -37,7 +37,7 @@ class Space(NamedTuple):
 
 
 class Disk:
-    """The file system of one folder; None is no folder. `sample` is for one thread, `space` for any."""
+    """Measures the file system of a folder, None for no folder. `sample` is for one thread, `space` for any."""
 
     def __init__(self, folder: Path | None, clock: Callable[[], float] = monotonic) -> None:
         self._folder = folder
@@ -70,19 +70,19 @@ class Disk:
 REPORT_SECONDS: Final = 15.0
 
 _FIRST_SECONDS: Final = 1.0
-# No change of anything else waits for a report.
+# A lock key of its own, so that no other change waits for a report.
 _LOCK_KEY: Final = "processes"
 _KEPT_MS: Final = 24 * HOUR_MS
 _EDGES_KEPT_MS: Final = 600_000
 
 
 class ProcessReporter:
-    """Writes a row every 15 seconds for this process, and for each edge that watches it, as edges have no database.
+    """Writes a row every 15 seconds for this process, and for each connected edge, as edges have no database.
 
     Args:
         data: The data folder.
         objects: The folder of the object store; None for a bucket.
-        shares_clock: Whether the clock of the services is another than this machine's.
+        shares_clock: Whether the services use the clock of a database server, which may differ from this machine's.
     """
 
     def __init__(
@@ -106,10 +106,10 @@ class ProcessReporter:
         self._ticker = Ticker("process-reporter", self.report, REPORT_SECONDS, _FIRST_SECONDS)
         self._reported = False
         self.certificate_expires_at: Callable[[], int | None] = lambda: None
-        """Returns when the certificate that this process presents expires, in milliseconds since the epoch."""
+        """Function that returns when the certificate of this process expires, in milliseconds since the epoch."""
 
     def start(self) -> None:
-        """Begins to report."""
+        """Starts the thread that reports."""
         self._ticker.start()
 
     def stop(self) -> None:
@@ -151,7 +151,7 @@ class ProcessReporter:
             tx.keeps_caches_valid = True
             for row in (own, *edges):
                 sql.report(tx, row)
-            sql.forget(tx, before=now - _KEPT_MS, edges_before=now - _EDGES_KEPT_MS, after=now + _EDGES_KEPT_MS)
+            sql.remove_silent(tx, before=now - _KEPT_MS, edges_before=now - _EDGES_KEPT_MS, after=now + _EDGES_KEPT_MS)
 
         self._services.database.write(work, lock_key=_LOCK_KEY)
         self._reported = True

@@ -1,4 +1,4 @@
-"""Rules that turn the figures of a deployment into findings for a person; no I/O."""
+"""Rules that derive findings, problems for a person to look at, from the figures of a deployment; no I/O."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,8 +29,8 @@ _VERY_SOON_HOURS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """Figures that findings are made of; times in milliseconds, `lease_now` by the clock of the workers' leases."""
+class HealthFigures:
+    """Figures from which findings are derived; times in milliseconds, `lease_now` by the clock of leases."""
 
     now: int
     lease_now: int
@@ -51,14 +51,14 @@ class HealthFinding:
     remedy: str
 
 
-def findings(figures: Figures) -> list[HealthFinding]:
+def findings(figures: HealthFigures) -> list[HealthFinding]:
     """Returns the problems that a person should look at, critical ones first."""
     groups = (_queue, _processes, _backends, _certificates, _disks, _clocks, _others)
     found = [finding for group in groups for finding in group(figures)]
     return sorted(found, key=lambda finding: not finding.critical)
 
 
-def _queue(figures: Figures) -> Iterator[HealthFinding]:
+def _queue(figures: HealthFigures) -> Iterator[HealthFinding]:
     backlog = figures.backlog
     queued = backlog.segments_waiting + backlog.segments_handed_over
     waited = 0 if backlog.oldest_queued_at is None else figures.now - backlog.oldest_queued_at
@@ -71,7 +71,7 @@ def _queue(figures: Figures) -> Iterator[HealthFinding]:
         yield HealthFinding(
             pb.HEALTH_TOPIC_QUEUE,
             waited > _VERY_OLD_QUEUE_MS,
-            f"The oldest of {_counted(queued)} queued parts of runs has waited for {waited // 1000:,} seconds.",
+            f"The oldest of {_count_text(queued)} queued parts of runs has waited for {waited // 1000:,} seconds.",
             "Start more workers or give them more step slots; if slots are free, look at the logs of backends.",
         )
     ended = [worker for worker in figures.workers if worker.lease_until <= figures.lease_now]
@@ -81,8 +81,8 @@ def _queue(figures: Figures) -> Iterator[HealthFinding]:
         yield HealthFinding(pb.HEALTH_TOPIC_QUEUE, False, f"The lease of a process on {hosts} has run out.", remedy)
 
 
-def _processes(figures: Figures) -> Iterator[HealthFinding]:
-    gone = [process for process in figures.processes if not alive(process, figures.now)]
+def _processes(figures: HealthFigures) -> Iterator[HealthFinding]:
+    gone = [process for process in figures.processes if not is_alive(process, figures.now)]
     if gone:
         named = _named(f"{process.part} on {process.host} (process {process.pid})" for process in gone)
         have = "has" if len(gone) == 1 else "have"
@@ -92,15 +92,15 @@ def _processes(figures: Figures) -> Iterator[HealthFinding]:
             "It leaves the list by itself: an edge after ten minutes, others after a day."
         )
         yield HealthFinding(pb.HEALTH_TOPIC_PROCESSES, False, message, remedy)
-    releases = {process.release for process in figures.processes if alive(process, figures.now)}
+    releases = {process.release for process in figures.processes if is_alive(process, figures.now)}
     if len(releases) > 1:
         message = f"Processes run different releases: {', '.join(sorted(releases))}."
         yield HealthFinding(pb.HEALTH_TOPIC_PROCESSES, False, message, "Finish the upgrade of all processes.")
 
 
-def _backends(figures: Figures) -> Iterator[HealthFinding]:
+def _backends(figures: HealthFigures) -> Iterator[HealthFinding]:
     for process in figures.processes:
-        if process.unusable_backends and alive(process, figures.now):
+        if process.unusable_backends and is_alive(process, figures.now):
             for reason in json.loads(process.unusable_backends):
                 yield HealthFinding(
                     pb.HEALTH_TOPIC_PROCESSES,
@@ -110,9 +110,9 @@ def _backends(figures: Figures) -> Iterator[HealthFinding]:
                 )
 
 
-def _certificates(figures: Figures) -> Iterator[HealthFinding]:
+def _certificates(figures: HealthFigures) -> Iterator[HealthFinding]:
     for process in figures.processes:
-        if process.certificate_expires_at is None or not alive(process, figures.now):
+        if process.certificate_expires_at is None or not is_alive(process, figures.now):
             continue
         left = timedelta(milliseconds=process.certificate_expires_at - figures.now)
         if left < SOON:
@@ -125,15 +125,15 @@ def _certificates(figures: Figures) -> Iterator[HealthFinding]:
             )
 
 
-def _disks(figures: Figures) -> Iterator[HealthFinding]:
+def _disks(figures: HealthFigures) -> Iterator[HealthFinding]:
     for process in figures.processes:
-        if not alive(process, figures.now):
+        if not is_alive(process, figures.now):
             continue
         for what, total, free, filling in (
             ("data folder", process.data_total, process.data_free, process.data_filling),
             ("object store", process.objects_total, process.objects_free, process.objects_filling),
         ):
-            very = None if not total or free is None else little_space(total, free, filling or 0)
+            very = None if not total or free is None else has_little_space(total, free, filling or 0)
             if free is not None and very is not None:
                 rate = f" and fills by {filling / _GIGABYTE:,.1f} GB an hour" if filling else ""
                 yield HealthFinding(
@@ -144,7 +144,7 @@ def _disks(figures: Figures) -> Iterator[HealthFinding]:
                 )
 
 
-def little_space(total: int, free: int, filling: int = 0) -> bool | None:
+def has_little_space(total: int, free: int, filling: int = 0) -> bool | None:
     """Returns True for very little free space on a disk, False for little, None for enough.
 
     Sizes are in bytes, `filling` in bytes an hour: a disk that is full within a day has little space, within four hours
@@ -157,11 +157,13 @@ def little_space(total: int, free: int, filling: int = 0) -> bool | None:
     return None
 
 
-def _clocks(figures: Figures) -> Iterator[HealthFinding]:
+def _clocks(figures: HealthFigures) -> Iterator[HealthFinding]:
     far: Mapping[str, int] = {
         process.host: process.clock_ahead
         for process in figures.processes
-        if process.clock_ahead is not None and abs(process.clock_ahead) > _FAR_CLOCK_MS and alive(process, figures.now)
+        if process.clock_ahead is not None
+        and abs(process.clock_ahead) > _FAR_CLOCK_MS
+        and is_alive(process, figures.now)
     }
     for host, ahead in far.items():
         way = "ahead" if ahead > 0 else "behind"
@@ -171,10 +173,10 @@ def _clocks(figures: Figures) -> Iterator[HealthFinding]:
         )
 
 
-def _others(figures: Figures) -> Iterator[HealthFinding]:
+def _others(figures: HealthFigures) -> Iterator[HealthFinding]:
     if figures.backlog.sweeps > _MANY_SWEEPS:
         message = (
-            f"Outputs of {_counted(figures.backlog.sweeps)} finished runs are still to be swept for personal data."
+            f"Outputs of {_count_text(figures.backlog.sweeps)} finished runs are still to be swept for personal data."
         )
         remedy = "Their outputs stay closed until then: look at the logs for sweeps that fail, or start more workers."
         yield HealthFinding(pb.HEALTH_TOPIC_REDACTION, False, message, remedy)
@@ -183,12 +185,12 @@ def _others(figures: Figures) -> Iterator[HealthFinding]:
         yield HealthFinding(pb.HEALTH_TOPIC_DATABASE, False, message, "Look at its load and its disk.")
 
 
-def alive(process: ProcessRow, now: int) -> bool:
-    """Returns whether a process reports as it should."""
+def is_alive(process: ProcessRow, now: int) -> bool:
+    """Returns whether a process has reported within the last minute."""
     return is_recent(process.seen_at, now, GONE_MS + 1)
 
 
-def _counted(count: int) -> str:
+def _count_text(count: int) -> str:
     return f"{count:,} or more" if count >= MAX_COUNTED else f"{count:,}"
 
 

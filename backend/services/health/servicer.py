@@ -14,7 +14,7 @@ from backend.common.secrets import FILE, SecretError, Secrets
 from backend.services.dependencies import Services
 from backend.services.deployment import sql as deployment_sql
 from backend.services.health import sql
-from backend.services.health.rules import Figures, alive, findings
+from backend.services.health.rules import HealthFigures, findings, is_alive
 from backend.services.health.sql import ProcessRow, SecretRow, WorkerRow
 from backend.services.runs.backlog_sql import BacklogRow, backlog
 from backend.settings import ModelProvider
@@ -26,7 +26,7 @@ from workflow_api.v1 import deployment_health_pb2_grpc
 
 
 def retention_message(upkeep: RetentionJob, days: int, oldest: int | None) -> pb.Retention:
-    """Returns the retention schedules; `days` are the record's, `oldest` is when the oldest run with data finished."""
+    """Returns the retention schedules, from the deployment's `days` and the `oldest` finish of a run with data."""
     record_ms = days * DAY_MS
     return pb.Retention(
         schedules=[
@@ -43,7 +43,7 @@ def retention_message(upkeep: RetentionJob, days: int, oldest: int | None) -> pb
 
 
 def secret_use(secrets: Secrets, rows: Iterable[SecretRow], models: Mapping[str, ModelProvider]) -> pb.SecretUse:
-    """Returns every secret that the settings, a resource or a provider of models names, and whether it can be read."""
+    """Returns the secrets that settings, resources and model providers name, and whether each can be read."""
     users: defaultdict[str, list[pb.SecretUser]] = defaultdict(list)
     for row in rows:
         for name in _named(row):
@@ -84,7 +84,7 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
 
     Args:
         models: Defaults by provider, which may name secrets.
-        needs_workers: Whether other processes execute runs.
+        needs_workers: Whether separate worker processes execute runs.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
         began = monotonic()
         processes, workers, row, size = self._services.database.snapshot(work)
         took = round((monotonic() - began) * 1000)
-        figures = Figures(now, lease_now, processes, workers, row, took, self._needs_workers)
+        figures = HealthFigures(now, lease_now, processes, workers, row, took, self._needs_workers)
         return pb.DeploymentHealth(
             checked_at=to_timestamp(now),
             findings=[
@@ -159,7 +159,7 @@ def _process(row: ProcessRow, now: int) -> pb.DeploymentProcess:
         release=row.release,
         started_at=to_timestamp(row.started_at),
         seen_at=to_timestamp(row.seen_at),
-        alive=alive(row, now),
+        alive=is_alive(row, now),
         clock_ahead=None if row.clock_ahead is None else _signed(row.clock_ahead),
         data=_space(row.data_total, row.data_free, row.data_filling),
         objects=_space(row.objects_total, row.objects_free, row.objects_filling),

@@ -16,7 +16,7 @@ MOST_SHOWN: Final = 200
 
 
 class ProcessRow(NamedTuple):
-    """A process as it last reported; times and `clock_ahead` in milliseconds, room in bytes, filling in bytes an hour.
+    """Last report of a process; times and `clock_ahead` in milliseconds, sizes in bytes, filling in bytes an hour.
 
     `unusable_backends` is a JSON list of texts.
     """
@@ -96,7 +96,7 @@ _SECRETS = Query(
         resources,
         **{name: json_member(resources.c.definition, name) for name in ("secret", "api_key", "secrets")},
     )
-    # Not those that were deleted.
+    # Without deleted resources, whose kinds differ.
     .where(resources.c.kind.in_([literal_column(f"'{kind}'") for kind in RESOURCE_KINDS.values()]))
     .order_by(resources.c.kind, resources.c.name),
 )
@@ -116,14 +116,14 @@ def report(tx: Tx, row: ProcessRow) -> None:
 
 
 def remove(tx: Tx, process_id: str) -> None:
-    """Removes a process that stops in order."""
+    """Removes a process that shuts down."""
     tx.enqueue(_REMOVE, of_process_id=process_id)
 
 
-def forget(tx: Tx, *, before: int, edges_before: int, after: int) -> None:
-    """Removes processes silent since `before`, and edges, which cannot say that they stop, since `edges_before`.
+def remove_silent(tx: Tx, *, before: int, edges_before: int, after: int) -> None:
+    """Removes processes silent since `before`, and edges, which do not report their end, since `edges_before`.
 
-    Reports later than `after`, in the future, were made by a clock that was ahead, and go too.
+    Also removes reports later than `after`, in the future, which a clock that was ahead has made.
     """
     tx.enqueue(_FORGET, before=before, edges_before=edges_before, after=after)
 

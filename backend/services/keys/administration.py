@@ -83,9 +83,9 @@ class KeyAdministration:
         def work(tx: Tx) -> sql.KeyRow:
             _refuse_unknown_workflows(tx, access)
             sql.add(tx, columns)
-            deployment_sql.note_first_key(tx)
+            deployment_sql.record_first_key(tx)
             self._audit(tx, actor, "key.created", key_id, {"name": request.name})
-            return self._found(tx, key_id)
+            return self._require_key(tx, key_id)
 
         return IssuedKey(self._services.database.write(work), f"{key_id}.{secret}", external_id)
 
@@ -137,11 +137,11 @@ class KeyAdministration:
         """Ends a key for good; revoking it again changes nothing."""
 
         def work(tx: Tx) -> sql.KeyRow:
-            row = self._found(tx, key_id)
+            row = self._require_key(tx, key_id)
             if row.revoked_at is None:
                 sql.edit(tx, row, {"revoked_at": self._services.clock()})
                 self._audit(tx, actor, "key.revoked", key_id)
-            return self._found(tx, key_id)
+            return self._require_key(tx, key_id)
 
         return IssuedKey(self._services.database.write(work))
 
@@ -149,7 +149,7 @@ class KeyAdministration:
         """Removes a revoked key."""
 
         def work(tx: Tx) -> None:
-            row = self._found(tx, key_id)
+            row = self._require_key(tx, key_id)
             if row.revoked_at is None:
                 raise invalid("key_id", "must name a revoked key: revoke it first")
             sql.remove(tx, key_id)
@@ -167,24 +167,24 @@ class KeyAdministration:
         show_changes: bool = False,
     ) -> sql.KeyRow:
         def work(tx: Tx) -> sql.KeyRow:
-            row = self._found(tx, key_id)
+            row = self._require_key(tx, key_id)
             if row.revoked_at is not None:
                 raise invalid("key_id", "must name a key that is not revoked")
             changes = change(tx, row)
             sql.edit(tx, row, changes)
             self._audit(tx, actor, action, key_id, changes if show_changes else None)
-            return self._found(tx, key_id)
+            return self._require_key(tx, key_id)
 
         return self._services.database.write(work)
 
-    def _found(self, tx: Tx, key_id: str) -> sql.KeyRow:
+    def _require_key(self, tx: Tx, key_id: str) -> sql.KeyRow:
         row = sql.get(tx, key_id, utc_day(self._services.clock()))
         if row is None:
             raise key_not_found(tx, key_id)
         return row
 
     def _audit(self, tx: Tx, actor: str, action: str, key_id: str, details: dict[str, object] | None = None) -> None:
-        deployment_sql.touch(tx)
+        deployment_sql.raise_revision(tx)
         audit.record(tx, at=self._services.clock(), actor=actor, action=action, target=key_id, details=details)
         tx.after_commit(self._changes.notify)
 
@@ -237,7 +237,7 @@ def _access_columns(access: keys_pb2.WorkflowAccess) -> dict[str, object]:
 
 
 def _refuse_unknown_workflows(tx: Tx, access: keys_pb2.WorkflowAccess) -> None:
-    unknown = [each for each in access.workflow_ids if not sql.workflow_known(tx, each)]
+    unknown = [each for each in access.workflow_ids if not sql.workflow_exists(tx, each)]
     rules.refuse(("workflow_access.workflow_ids", f"must name existing workflows; {each} is none") for each in unknown)
 
 

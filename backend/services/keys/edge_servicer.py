@@ -13,7 +13,7 @@ from backend.services.dependencies import Services
 from backend.services.deployment import sql as deployment_sql
 from backend.services.keys import sql, usage_sql
 from backend.services.keys.messages import mirrored_key
-from backend.services.keys.rules import require_whole
+from backend.services.keys.rules import require_well_formed
 from backend.services.live_edges import LiveEdges
 from backend.services.run_changes import RunChanges
 from backend.storage.database import Tx
@@ -26,7 +26,7 @@ _DEFAULT_HEARTBEAT_MS: Final = 5_000
 # A busy deployment commits thousands of times a second; a message for each would cost more than the changes.
 _PAUSE_SECONDS: Final = 0.005
 _MESSAGES_WITHOUT_PAUSE: Final = 2
-_MOST_REFUSED: Final = 100
+_MOST_REMEMBERED: Final = 100
 """Most incompatible callers that are remembered, to log each once."""
 
 _LOG = logging.getLogger(__name__)
@@ -35,9 +35,9 @@ _LOG = logging.getLogger(__name__)
 class TokenBucket:
     """Token bucket: `seconds` a token, at most `burst` tokens.
 
-    It paces messages about changed runs without delaying rare ones: with a fixed pause after each message, a single
-    caller who starts a run and waits for its end got no more than one run in two pauses, 10 ms. (`python -m
-    benchmarks`: a one-step run alone.)
+    Limits the rate of messages about changed runs without delaying rare messages: with a fixed pause after each
+    message, a caller who waits for each run before starting the next got only one run in two pauses, 10 ms.
+    (`python -m benchmarks`: a one-step run alone.)
     """
 
     def __init__(self, seconds: float, burst: int, clock: Callable[[], float] = monotonic) -> None:
@@ -47,16 +47,16 @@ class TokenBucket:
         self._due = clock() - self._credit
 
     def take(self) -> float:
-        """Takes a token, which may be one to come; returns the seconds until the next one."""
+        """Takes a token, in advance if none is left; returns the seconds until the bucket is not overdrawn."""
         now = self._clock()
         self._due = max(self._due, now - self._credit) + self._seconds
         return max(0.0, self._due - now)
 
 
 class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
-    """Gives edges the mirror of keys and the ids of runs that change, and stores the usage records that they send.
+    """Sends edges the mirror of keys and the ids of changed runs, and stores their usage records.
 
-    `read_many` makes several point reads of keys.
+    `read_many` answers several point reads of keys in one call.
     """
 
     def __init__(
@@ -83,24 +83,24 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
         caller = Versions(request.api_version, request.release)
         why = incompatibility(caller, OWN) or ""
         refused = request.process.host, caller
-        if why and refused not in self._refused and len(self._refused) < _MOST_REFUSED:
+        if why and refused not in self._refused and len(self._refused) < _MOST_REMEMBERED:
             self._refused.add(refused)
             _LOG.warning(
                 "A caller on %s cannot use this backend: %s", request.process.host or "an unnamed machine", why
             )
-        self._edges.shook_hands(request)
+        self._edges.record_handshake(request)
         return edge_pb2.HandshakeResponse(api_version=API_VERSION, release=RELEASE, incompatibility=why)
 
     def GetKeyMirror(self, request: edge_pb2.GetKeyMirrorRequest, context: grpc.ServicerContext) -> edge_pb2.KeyMirror:
         """Returns the keys and flags by which an edge admits calls."""
-        return self._services.database.snapshot(_mirror)
+        return self._services.database.snapshot(_read_mirror)
 
     def WatchKeyMirror(
         self, request: edge_pb2.WatchKeyMirrorRequest, context: grpc.ServicerContext
     ) -> Iterator[edge_pb2.KeyMirror]:
         """Yields the mirror now and after each change, and a heartbeat in between."""
         with self._edges.watching(request.process):
-            yield from self._mirrors(request, context)
+            yield from self._watch_mirror(request, context)
 
     def WatchRunChanges(
         self, request: edge_pb2.WatchRunChangesRequest, context: grpc.ServicerContext
@@ -127,16 +127,16 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
     ) -> edge_pb2.RecordUsageResponse:
         """Stores a batch of usage records."""
         batch_id = request.batch_id or new_id("use")
-        require_whole(request.groups)
+        require_well_formed(request.groups)
         groups = [*request.groups, *group_calls(calls_of(request.records))]
-        self._services.database.write(lambda tx: usage_sql.keep(tx, batch_id, groups), lock_key="usage")
+        self._services.database.write(lambda tx: usage_sql.add_batch(tx, batch_id, groups), lock_key="usage")
         return edge_pb2.RecordUsageResponse()
 
     def ReadMany(self, request: edge_pb2.ReadManyRequest, context: grpc.ServicerContext) -> edge_pb2.ReadManyResponse:
         """Answers several point reads of keys."""
         return self._read_many(request)
 
-    def _mirrors(
+    def _watch_mirror(
         self, request: edge_pb2.WatchKeyMirrorRequest, context: grpc.ServicerContext
     ) -> Iterator[edge_pb2.KeyMirror]:
         heartbeat_ms = milliseconds_of(request.heartbeat) or _DEFAULT_HEARTBEAT_MS
@@ -145,7 +145,7 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
             count = self._changes.count
             now = self._services.clock()
             if self._services.database.read(deployment_sql.get).revision != revision:
-                mirror = self._services.database.snapshot(_mirror)
+                mirror = self._services.database.snapshot(_read_mirror)
                 revision, sent_at = mirror.revision, now
                 yield mirror
             elif not 0 <= now - sent_at < heartbeat_ms:
@@ -154,7 +154,7 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
             self._changes.wait(count, self._poll_seconds)
 
 
-def _mirror(tx: Tx) -> edge_pb2.KeyMirror:
+def _read_mirror(tx: Tx) -> edge_pb2.KeyMirror:
     deployment = deployment_sql.get(tx)
     return edge_pb2.KeyMirror(
         deployment_id=deployment.deployment_id,

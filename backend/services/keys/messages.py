@@ -1,11 +1,11 @@
-"""Rows of keys as messages."""
+"""Converts rows of keys to messages."""
 
 import json
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.services.keys.rules import scope_numbers, state_of
-from backend.services.keys.sql import CallerKeyRow, FoundKeyRow, KeyRow, MirroredKeyRow
+from backend.services.keys.sql import CallerKeyRow, KeyRow, KeySearchRow, MirroredKeyRow
 from contract.times import to_timestamp
 from workflow_api.v1 import edge_pb2, keys_pb2
 
@@ -17,7 +17,7 @@ MODE_NAMES = {number: name for name, number in _MODES.items()}
 
 
 def api_key(row: CallerKeyRow | KeyRow) -> keys_pb2.ApiKey:
-    """Returns the key as its caller sees it (contract 9.12)."""
+    """Converts a key to the message that its caller gets (contract 9.12)."""
     return keys_pb2.ApiKey(
         key_id=row.key_id,
         name=row.name,
@@ -36,7 +36,7 @@ def api_key(row: CallerKeyRow | KeyRow) -> keys_pb2.ApiKey:
 
 
 def key_record(row: KeyRow, now: int) -> keys_pb2.KeyRecord:
-    """Returns the key as the administrator sees it."""
+    """Converts a key to the message that administrators get."""
     state = state_of(
         revoked_at=row.revoked_at,
         expires_at=row.expires_at,
@@ -59,8 +59,8 @@ def key_record(row: KeyRow, now: int) -> keys_pb2.KeyRecord:
     )
 
 
-def found_key(row: FoundKeyRow, now: int) -> keys_pb2.FoundKey:
-    """Returns the key as a search shows it."""
+def found_key(row: KeySearchRow, now: int) -> keys_pb2.FoundKey:
+    """Converts a key to a result of a search."""
     state = state_of(
         revoked_at=row.revoked_at,
         expires_at=row.expires_at,
@@ -71,7 +71,7 @@ def found_key(row: FoundKeyRow, now: int) -> keys_pb2.FoundKey:
 
 
 def mirrored_key(row: MirroredKeyRow) -> edge_pb2.MirroredKey:
-    """Returns the key as an edge mirrors it: hashes and rules."""
+    """Converts a key to the message that edges mirror: hashes and rules."""
     return edge_pb2.MirroredKey(
         key_id=row.key_id,
         deployment_id=row.deployment_id,

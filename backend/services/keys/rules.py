@@ -1,4 +1,4 @@
-"""Rules of keys that a proto cannot state (contract 8, 9): bounds of their properties, credentials, usage records."""
+"""Rules of keys (contract 8, 9): checks of their properties that protos cannot state, credentials, usage records."""
 
 import hashlib
 import ipaddress
@@ -33,7 +33,7 @@ def scope_numbers(spellings: Iterable[str]) -> list[options_pb2.Scope.ValueType]
 
 
 def scope_problems(scopes: Sequence[int]) -> Iterator[Problem]:
-    """Yields the problem of a key's scopes, if there is one."""
+    """Yields the problems of a key's scopes."""
     allowed = ", ".join(SCOPES)
     if not scopes:
         yield "scopes", f"must name at least one of: {allowed}"
@@ -82,7 +82,7 @@ def refuse(problems: Iterable[Problem]) -> None:
 
 
 def state_of(*, revoked_at: int | None, expires_at: int, previous_secret_expires_at: int | None, now: int) -> str:
-    """Returns the state of a key as the administrator sees it (contract 9.6)."""
+    """Returns the state of a key: active, rotating, expired or revoked (contract 9.6)."""
     if revoked_at is not None:
         return "revoked"
     if now >= expires_at:
@@ -115,8 +115,8 @@ def sha256_hex(value: str) -> str:
 _MOST_CALLS: Final = 2**31 - 1
 
 
-def require_whole(groups: Iterable[CallGroup]) -> None:
-    """Refuses groups of calls that are malformed, and so could not be read again.
+def require_well_formed(groups: Iterable[CallGroup]) -> None:
+    """Refuses malformed groups of calls, which could not be read again.
 
     Raises:
         ApiError: `invalid_request`: lists of different lengths, an empty group, an unknown kind, a number of calls that

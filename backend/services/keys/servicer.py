@@ -58,7 +58,7 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
     def FindKeys(self, request: keys_pb2.FindKeysRequest, context: grpc.ServicerContext) -> keys_pb2.FindKeysResponse:
         """Returns keys by a part of name, id or description."""
         most = given_or_default(request, "most")
-        rows = self._services.database.read(lambda tx: sql.found(tx, request.text, most))
+        rows = self._services.database.read(lambda tx: sql.search(tx, request.text, most))
         now = self._services.clock()
         return keys_pb2.FindKeysResponse(items=[found_key(row, now) for row in rows])
 
@@ -117,7 +117,7 @@ class CallerServicer(caller_pb2_grpc.CallerServiceServicer):
     def GetMe(self, request: caller_pb2.GetMeRequest, context: grpc.ServicerContext) -> keys_pb2.ApiKey:
         """Returns the calling key and its live counters."""
         key_id, day = principal_of(context).key_id or "", utc_day(self._clock())
-        row = self._database.read(lambda tx: sql.seen_by_caller(tx, key_id, day))
+        row = self._database.read(lambda tx: sql.get_for_caller(tx, key_id, day))
         if row is None:
             raise ApiError(errors_pb2.ERROR_REASON_UNAUTHORIZED)
         return api_key(row)

@@ -101,8 +101,8 @@ class KeyNameRow(NamedTuple):
     name: str
 
 
-class FoundKeyRow(NamedTuple):
-    """A key as a search shows it."""
+class KeySearchRow(NamedTuple):
+    """Columns of a key that a search returns."""
 
     key_id: str
     name: str
@@ -141,7 +141,7 @@ def _all_counters(keys: FromClause) -> dict[str, ColumnElement[int]]:
 
 
 _OF_KEY = api_keys.c.key_id == bindparam("key_id")
-_SEEN_BY_CALLER = Query(CallerKeyRow, select_row(CallerKeyRow, api_keys, **_COUNTERS).where(_OF_KEY))
+_GET_FOR_CALLER = Query(CallerKeyRow, select_row(CallerKeyRow, api_keys, **_COUNTERS).where(_OF_KEY))
 _GET = Query(KeyRow, select_row(KeyRow, api_keys, **_all_counters(api_keys)).where(_OF_KEY))
 # Counters are read only for the keys of the page.
 _PAGE = (
@@ -159,9 +159,9 @@ _NEWEST = Query(
     select_row(KeyRow, _PAGE, **_all_counters(_PAGE)).order_by(_PAGE.c.created_at.desc(), _PAGE.c.key_id.desc()),
 )
 _TEXT = bindparam("text", type_=Text)
-_FOUND = Query(
-    FoundKeyRow,
-    select_row(FoundKeyRow, api_keys)
+_SEARCH = Query(
+    KeySearchRow,
+    select_row(KeySearchRow, api_keys)
     .where(
         or_(
             *(
@@ -193,7 +193,7 @@ _EDIT = Command(
 )
 _DELETE = Command(delete(api_keys).where(_OF_KEY))
 _ACCESS = Query(AccessRow, select_row(AccessRow, api_keys).where(_OF_KEY))
-_WORKFLOW_KNOWN = ScalarQuery[str](
+_WORKFLOW_EXISTS = ScalarQuery[str](
     select(workflows.c.workflow_id).where(
         workflows.c.workflow_id == bindparam("workflow_id"), workflows.c.deleted_at.is_(None)
     )
@@ -205,9 +205,9 @@ def get(tx: Tx, key_id: str, day: int) -> KeyRow | None:
     return tx.first(_GET, key_id=key_id, day=day)
 
 
-def seen_by_caller(tx: Tx, key_id: str, day: int) -> CallerKeyRow | None:
+def get_for_caller(tx: Tx, key_id: str, day: int) -> CallerKeyRow | None:
     """Returns the columns of a key that its caller may see, with its counters of the UTC day, or None."""
-    return tx.first(_SEEN_BY_CALLER, key_id=key_id, day=day)
+    return tx.first(_GET_FOR_CALLER, key_id=key_id, day=day)
 
 
 def newest(tx: Tx, day: int, *, before: int, before_id: str, limit: int) -> list[KeyRow]:
@@ -215,9 +215,9 @@ def newest(tx: Tx, day: int, *, before: int, before_id: str, limit: int) -> list
     return tx.all(_NEWEST, day=day, before=before, before_id=before_id, limit=limit)
 
 
-def found(tx: Tx, text: str, limit: int) -> list[FoundKeyRow]:
-    """Returns keys whose name, id or description has a text, first those whose name begins with it."""
-    return tx.all(_FOUND, text=containing(text), beginning=beginning(text), limit=limit)
+def search(tx: Tx, text: str, limit: int) -> list[KeySearchRow]:
+    """Returns keys whose name, id or description contains a text; keys whose name begins with it come first."""
+    return tx.all(_SEARCH, text=containing(text), beginning=beginning(text), limit=limit)
 
 
 def names(tx: Tx, limit: int) -> dict[str, str]:
@@ -226,7 +226,7 @@ def names(tx: Tx, limit: int) -> dict[str, str]:
 
 
 def mirror(tx: Tx) -> list[MirroredKeyRow]:
-    """Returns every key as the edges mirror it."""
+    """Returns the columns of every key that edges mirror."""
     return tx.all(_MIRROR)
 
 
@@ -251,6 +251,6 @@ def access(tx: Tx, key_id: str) -> AccessRow | None:
     return tx.first(_ACCESS, key_id=key_id)
 
 
-def workflow_known(tx: Tx, workflow_id: str) -> bool:
+def workflow_exists(tx: Tx, workflow_id: str) -> bool:
     """Returns whether a workflow that was not deleted has this id."""
-    return tx.exists(_WORKFLOW_KNOWN, workflow_id=workflow_id)
+    return tx.exists(_WORKFLOW_EXISTS, workflow_id=workflow_id)

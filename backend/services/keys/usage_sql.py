@@ -37,16 +37,16 @@ from backend.storage.tables.keys import (
 from contract.call_groups import GROUP_MS, NOT_MEASURED, calls_in
 from workflow_api.v1.usage_pb2 import CallGroup
 
-Counted = tuple[int, str, str, str, int]
-"""Dimensions of counted calls: beginning of the hour, key, method, route and status."""
+HourKey = tuple[int, str, str, str, int]
+"""Columns by which calls are counted: beginning of the hour, key, method, route and status."""
 
-_COUNTED: Final = ("hour", "key_id", "method", "route", "status")
+_HOUR_KEY: Final = ("hour", "key_id", "method", "route", "status")
 # SQL that both dialects know, for which SQLAlchemy has two constructs.
 _ADD = Command(
     text(
-        f"INSERT INTO usage_hours ({', '.join(_COUNTED)}, calls)"  # noqa: S608 - ours
-        f" VALUES ({', '.join(f':{name}' for name in _COUNTED)}, :calls)"
-        f" ON CONFLICT ({', '.join(_COUNTED)}) DO UPDATE SET calls = usage_hours.calls + excluded.calls"
+        f"INSERT INTO usage_hours ({', '.join(_HOUR_KEY)}, calls)"  # noqa: S608 - ours
+        f" VALUES ({', '.join(f':{name}' for name in _HOUR_KEY)}, :calls)"
+        f" ON CONFLICT ({', '.join(_HOUR_KEY)}) DO UPDATE SET calls = usage_hours.calls + excluded.calls"
     )
 )
 _HOURS = (
@@ -57,18 +57,18 @@ _HOURS = (
         usage_hours.c.hour <= bindparam("before"),
         or_(
             usage_hours.c.hour < bindparam("before"),
-            tuple_(*(usage_hours.c[name] for name in _COUNTED[1:]))
-            > tuple_(*(bindparam(f"after_{name}", type_=usage_hours.c[name].type) for name in _COUNTED[1:])),
+            tuple_(*(usage_hours.c[name] for name in _HOUR_KEY[1:]))
+            > tuple_(*(bindparam(f"after_{name}", type_=usage_hours.c[name].type) for name in _HOUR_KEY[1:])),
         ),
     )
-    .order_by(usage_hours.c.hour.desc(), *(usage_hours.c[name] for name in _COUNTED[1:]))
+    .order_by(usage_hours.c.hour.desc(), *(usage_hours.c[name] for name in _HOUR_KEY[1:]))
     .limit(bindparam("limit"))
 )
 _HOURS_OF_ALL = Query(UsageHourRow, _HOURS)
 _HOURS_OF_KEY = Query(UsageHourRow, _HOURS.where(usage_hours.c.key_id == bindparam("key_id")))
 
-KEYS_AT_ONCE: Final = 200
-_KEY_IDS: Final = [f"key_id_{number}" for number in range(KEYS_AT_ONCE)]
+MOST_KEYS: Final = 200
+_KEY_IDS: Final = [f"key_id_{number}" for number in range(MOST_KEYS)]
 _ZERO: Final[ColumnElement[int]] = literal_column("0")
 _REFUSED: Final = case((usage_hours.c.status >= literal_column("400"), usage_hours.c.calls), else_=_ZERO)
 _OF_KEYS = Query(
@@ -92,9 +92,9 @@ _OF_KEYS = Query(
 purge_hours = Purge(usage_hours, usage_hours.c.hour)
 
 
-def add_hours(tx: Tx, counts: Mapping[Counted, int]) -> None:
+def add_hours(tx: Tx, counts: Mapping[HourKey, int]) -> None:
     """Adds call counts to hours."""
-    tx.many(_ADD, [dict(zip(_COUNTED, counted, strict=True), calls=calls) for counted, calls in counts.items()])
+    tx.many(_ADD, [dict(zip(_HOUR_KEY, hour_key, strict=True), calls=calls) for hour_key, calls in counts.items()])
 
 
 def hours(
@@ -102,16 +102,16 @@ def hours(
 ) -> list[UsageHourRow]:
     """Returns the number of calls of each hour by key, method, route and status, the newest hour first.
 
-    The hours began before `until`; `after` is the last row before, as the five values that rows are ordered by.
+    The hours began from `since` on, before `until`; `after` is the last row of the page before, as its `HourKey`.
     """
     hour, *kind = after or (until - 1, "", "", "", 0)
     asked = {"since": since, "before": hour, "limit": limit}
-    asked |= {f"after_{name}": value for name, value in zip(_COUNTED[1:], kind, strict=True)}
+    asked |= {f"after_{name}": value for name, value in zip(_HOUR_KEY[1:], kind, strict=True)}
     return tx.all(_HOURS_OF_ALL, **asked) if key_id is None else tx.all(_HOURS_OF_KEY, key_id=key_id, **asked)
 
 
 def of_keys(tx: Tx, key_ids: Sequence[str], *, since: int, until: int) -> list[KeyHourRow]:
-    """Returns the number of calls of up to `KEYS_AT_ONCE` keys in each hour, the newest hour first.
+    """Returns the number of calls of up to `MOST_KEYS` keys in each hour, the newest hour first.
 
     The hours began from `since` on, before `until`.
     """
@@ -124,8 +124,8 @@ def of_keys(tx: Tx, key_ids: Sequence[str], *, since: int, until: int) -> list[K
 Position = tuple[int, str, int]
 """Time of a record, its batch and its position in the batch."""
 
-_ROWS_AT_FIRST: Final = 8
-_ROWS_AT_ONCE: Final = 64
+_ROWS_OF_FIRST_READ: Final = 8
+_ROWS_OF_A_READ: Final = 64
 
 _INSERT = RowInsert(UsageBatchRow, usage_batches)
 _ONE: Final[ColumnElement[int]] = literal_column("1")
@@ -176,13 +176,13 @@ purge_records = Purge(usage_records, usage_records.c.at)
 purge_batches = Purge(usage_batches, usage_batches.c.last_at)
 
 
-def keep(tx: Tx, batch_id: str, groups: Sequence[CallGroup]) -> None:
+def add_batch(tx: Tx, batch_id: str, groups: Sequence[CallGroup]) -> None:
     """Writes a batch, unless it was written before."""
-    # Only lists of usage show records, and their answers are not cached.
+    # Only lists of usage read these rows, and their answers are not cached.
     tx.keeps_caches_valid = True
     if tx.exists(_BATCH_KNOWN, batch_id=batch_id):
         return
-    hours: Counter[Counted] = Counter()
+    hours: Counter[HourKey] = Counter()
     rows: list[UsageBatchRow] = []
     position = 0
     for group in groups:
@@ -206,7 +206,7 @@ def _calls_by_kind(group: CallGroup) -> Counter[int]:
 
 
 def newest(tx: Tx, *, key_id: str | None, since: int, after: Sequence[str | int] | None, limit: int) -> list[UsageRow]:
-    """Returns usage records, newest first, that come after the position of time, batch and place in the batch."""
+    """Returns usage records, newest first, after a position: time, batch and position in the batch."""
     at, batch_id, position = after or (MAX_MS, "", 0)
     place = int(at), str(batch_id), int(position)
     asked = {"since": since, "before": place[0], "after_batch_id": place[1], "before_position": place[2]}
@@ -220,13 +220,13 @@ def _newest_first(row: UsageRow) -> Position:
 
 
 def _of_batches(tx: Tx, key_id: str | None, since: int, after: Position, limit: int) -> list[UsageRow]:
-    """Returns at least the first `limit` records that come after a position, of batches that may overlap in time."""
+    """Returns at least the first `limit` records after a position from batches, which may overlap in time."""
     at, batch_id, position = after
     begin = -at, batch_id, -position
     found: list[UsageRow] = []
-    rows = _ROWS_AT_FIRST
+    rows = _ROWS_OF_FIRST_READ
     asked: dict[str, object] = {"since": since, "before": at, "after_batch_id": "", "after_position": -1}
-    # No row that ends later has a record as old.
+    # A row that ends later has no record so old.
     asked["last_at"] = min(at - at % GROUP_MS + GROUP_MS - 1, MAX_MS)
     while True:
         asked["limit"] = rows
@@ -238,11 +238,11 @@ def _of_batches(tx: Tx, key_id: str | None, since: int, after: Position, limit: 
         if len(batches) < rows:
             return found
         last = batches[-1]
-        # No record of the batches that were not read is newer than their newest.
+        # Unread rows end no later than the last read row, so their records are no newer.
         if sum(row.at > last.last_at for row in found) >= limit:
             return found
         asked |= {"last_at": last.last_at, "after_batch_id": last.batch_id, "after_position": last.position}
-        rows = _ROWS_AT_ONCE
+        rows = _ROWS_OF_A_READ
 
 
 def _records_of(batch: UsageBatchRow) -> Iterator[UsageRow]:

@@ -23,34 +23,34 @@ from workflow_api.v1 import errors_pb2, logs_pb2, logs_pb2_grpc
 
 CUT: Final = "\n[a part of the log is cut here]\n"
 
-_PARTS_AT_ONCE: Final = 8
+_PARTS_OF_A_READ: Final = 8
 
 
 @dataclass(slots=True)
 class LogReader:
-    """Reader of one log, in texts of bounded size; continues where it stopped."""
+    """Incremental reader of one log: each call of `new_text` continues where the last one stopped."""
 
     database: Database
     objects: ObjectStore
     after: int = 0
-    whole: bool = False
+    complete: bool = False
     """True once the log was read to its end."""
 
     def new_text(self, row: sql.LogRow) -> Iterator[str]:
-        """Yields the text printed since the last call; `row` is the present state of the log.
+        """Yields, in parts of bounded size, the text printed since the last call; `row` is the log's present state.
 
         Raises:
             OSError, EOFError: the store failed.
         """
-        if self.whole:
+        if self.complete:
             return
         if row.size_bytes is not None and not self.after:
-            yield from self._stored(row)
+            yield from self._read_object(row)
         else:
-            yield from self._parts(row)
-        self.whole = row.ended_at is not None
+            yield from self._read_parts(row)
+        self.complete = row.ended_at is not None
 
-    def _stored(self, row: sql.LogRow) -> Iterator[str]:
+    def _read_object(self, row: sql.LogRow) -> Iterator[str]:
         try:
             opened = self.objects.open_range(step_log_key(row.run_id, row.step, row.attempt), 0, row.size_bytes or 0)
         except KeyError:
@@ -69,15 +69,15 @@ class LogReader:
         if rest:
             yield rest.decode(errors="replace")
 
-    def _parts(self, row: sql.LogRow) -> Iterator[str]:
+    def _read_parts(self, row: sql.LogRow) -> Iterator[str]:
         while True:
             parts = self.database.read(
-                lambda tx: sql.parts_after(tx, row.run_id, row.step, row.attempt, self.after, _PARTS_AT_ONCE)
+                lambda tx: sql.parts_after(tx, row.run_id, row.step, row.attempt, self.after, _PARTS_OF_A_READ)
             )
             for part in parts:
                 yield (CUT if part.seq > self.after + 1 else "") + part.text
                 self.after = part.seq
-            if len(parts) < _PARTS_AT_ONCE:
+            if len(parts) < _PARTS_OF_A_READ:
                 return
 
 
@@ -89,7 +89,7 @@ _AGENT: Final = "agent"
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _LoggedRun:
     ended: bool
     steps: list[sql.LoggedStepRow]
     logs: list[sql.LogRow]
@@ -97,7 +97,7 @@ class _Run:
 
 @dataclass(slots=True)
 class Logs:
-    """Logs of steps, for internal services only."""
+    """Lists, reads and follows the logs of steps, for internal callers only."""
 
     services: Services
     objects: ObjectStore
@@ -111,7 +111,7 @@ class Logs:
     def summaries(self, request: logs_pb2.ListRunLogsRequest) -> logs_pb2.ListRunLogsResponse:
         """Returns the logs of a run; raises ApiError as `Paging`, then as `find_logged`."""
         paging = Paging(self.services.cursors, request, of=request.run_id)
-        rows = self._run(request.run_id).logs
+        rows = self._read_run(request.run_id).logs
         shown, token = paging.page_of(rows, lambda row: (row.began_at, row.step, row.attempt))
         return logs_pb2.ListRunLogsResponse(items=[_summary(row) for row in shown], next_page_token=token)
 
@@ -119,11 +119,11 @@ class Logs:
         """Returns the end of one log.
 
         Raises:
-            ApiError: as `find_logged`, or `invalid_request` where there is no such step or attempt.
+            ApiError: as `find_logged`; `invalid_request` if the step or attempt does not exist.
         """
-        run = self._run(request.run_id)
-        step = _step(run, request.step, one=True)
-        attempt = _attempt(step, request.attempt) if request.HasField("attempt") else step.attempt
+        run = self._read_run(request.run_id)
+        step = _require_step(run, request.step, one=True)
+        attempt = _check_attempt(step, request.attempt) if request.HasField("attempt") else step.attempt
         answer = logs_pb2.RunLog(log=logs_pb2.RunLogSummary(step=step.step, attempt=attempt), attempts=step.attempt)
         row = next((row for row in run.logs if (row.step, row.attempt) == (step.step, attempt)), None)
         if row is None:
@@ -142,12 +142,12 @@ class Logs:
     def stream(
         self, request: logs_pb2.StreamRunLogsRequest, is_active: Callable[[], bool]
     ) -> Iterator[logs_pb2.StreamRunLogsResponse]:
-        """Yields logs of a run as text, with `follow` until the run ends; raises as `log`, and if too many follow."""
+        """Yields logs of a run as text, with `follow` until its end; raises as `log`, or for too many followers."""
         if request.HasField("attempt") and not request.HasField("step"):
             raise invalid("attempt", "must be given together with step")
-        self._check(request, self._run(request.run_id))
+        self._check(request, self._read_run(request.run_id))
         if not request.follow:
-            yield from self._new(request, self._run(request.run_id), {})
+            yield from self._new_texts(request, self._read_run(request.run_id), {})
             return
         if not self._followers.acquire(blocking=False):
             raise ApiError(
@@ -155,53 +155,53 @@ class Logs:
                 f"{MOST_FOLLOWERS} logs are followed at this backend, and no more can be: ask again without follow.",
             )
         try:
-            yield from self._followed(request, is_active)
+            yield from self._follow(request, is_active)
         finally:
             self._followers.release()
 
-    def _followed(
+    def _follow(
         self, request: logs_pb2.StreamRunLogsRequest, is_active: Callable[[], bool]
     ) -> Iterator[logs_pb2.StreamRunLogsResponse]:
         readers: dict[tuple[str, int], LogReader] = {}
         while is_active() and not self._ended.is_set():
             try:
-                run = self._run(request.run_id)
+                run = self._read_run(request.run_id)
             except ApiError:
                 # The run's data was erased meanwhile.
                 return
-            yield from self._new(request, run, readers)
+            yield from self._new_texts(request, run, readers)
             if run.ended:
                 return
             self._ended.wait(FOLLOW_SECONDS)
 
-    def _new(
-        self, request: logs_pb2.StreamRunLogsRequest, run: _Run, readers: dict[tuple[str, int], LogReader]
+    def _new_texts(
+        self, request: logs_pb2.StreamRunLogsRequest, run: _LoggedRun, readers: dict[tuple[str, int], LogReader]
     ) -> Iterator[logs_pb2.StreamRunLogsResponse]:
-        """Yields the text printed since the last read of these readers."""
+        """Yields the text printed since `readers` last read, and adds readers of new logs."""
         for row in run.logs:
             if request.HasField("step") and request.step not in (row.step, step_of(row.step)):
                 continue
             if request.HasField("attempt") and row.attempt != request.attempt:
                 continue
             reader = readers.setdefault((row.step, row.attempt), LogReader(self.services.database, self.objects))
-            if row.problem is not None and not reader.whole:
-                reader.whole = True
+            if row.problem is not None and not reader.complete:
+                reader.complete = True
                 yield logs_pb2.StreamRunLogsResponse(step=row.step, attempt=row.attempt, problem=row.problem)
             for text in reader.new_text(row):
                 yield logs_pb2.StreamRunLogsResponse(step=row.step, attempt=row.attempt, text=text)
 
-    def _check(self, request: logs_pb2.StreamRunLogsRequest, run: _Run) -> None:
+    def _check(self, request: logs_pb2.StreamRunLogsRequest, run: _LoggedRun) -> None:
         if not request.HasField("step"):
             return
-        step = _step(run, request.step)
+        step = _require_step(run, request.step)
         # A follower may wait for an attempt that has not begun.
         if request.HasField("attempt") and not (request.follow and not run.ended):
-            _attempt(step, request.attempt)
+            _check_attempt(step, request.attempt)
 
-    def _run(self, run_id: str) -> _Run:
-        def work(tx: Tx) -> _Run:
+    def _read_run(self, run_id: str) -> _LoggedRun:
+        def work(tx: Tx) -> _LoggedRun:
             state = find_logged(tx, run_id, None)
-            return _Run(state.status in RUN_TERMINAL, sql.steps_of(tx, run_id), sql.logs_of(tx, run_id))
+            return _LoggedRun(state.status in RUN_TERMINAL, sql.steps_of(tx, run_id), sql.logs_of(tx, run_id))
 
         return self.services.database.snapshot(work)
 
@@ -211,11 +211,11 @@ def step_of(name: str) -> str:
     return name.partition("/")[0]
 
 
-def _step(run: _Run, name: str, *, one: bool = False) -> sql.LoggedStepRow:
-    """Returns a step or an item of a fan-out with its attempts; with `one`, not a fan-out, which has many logs.
+def _require_step(run: _LoggedRun, name: str, *, one: bool = False) -> sql.LoggedStepRow:
+    """Returns a step, or an item of a fan-out, with its attempts; with `one`, refuses a whole fan-out.
 
     Raises:
-        ApiError: `invalid_request`, there is no such step or item.
+        ApiError: `invalid_request`, the step or item does not exist.
     """
     steps = {step.step: step for step in run.steps if step.kind == _AGENT}
     step = steps.get(step_of(name))
@@ -233,7 +233,7 @@ def _step(run: _Run, name: str, *, one: bool = False) -> sql.LoggedStepRow:
     return step._replace(step=name, attempt=max(attempts, default=1))
 
 
-def _attempt(step: sql.LoggedStepRow, attempt: int) -> int:
+def _check_attempt(step: sql.LoggedStepRow, attempt: int) -> int:
     if attempt > step.attempt:
         known = f"at most {step.attempt}, for so many attempts" if step.attempt else "left out, for no attempt"
         raise invalid("attempt", f"must be {known} of step '{step.step}' have begun")

@@ -27,7 +27,7 @@ class LogRow(NamedTuple):
 
 
 class LoggedStepRow(NamedTuple):
-    """A step of a run, how many attempts of it have begun, and how many items it has if it is a fan-out."""
+    """A step of a run, its latest attempt, and its number of items, None if it is no fan-out."""
 
     step: str
     kind: str
@@ -92,7 +92,7 @@ purge_parts = Purge(step_log_parts, step_log_parts.c.superseded_at)
 
 
 def has_data(tx: Tx, run_id: str) -> bool:
-    """Returns whether a run exists and its data was not erased; else nothing may be written for it."""
+    """Returns whether a run exists and its data was not erased; otherwise no log may be written for it."""
     return tx.exists(_HAS_DATA, of_run_id=run_id)
 
 
@@ -144,5 +144,6 @@ def parts_after(tx: Tx, run_id: str, step: str, attempt: int, after: int, most: 
 
 
 _KEPT_MS: Final = 600_000
+"""Milliseconds for which parts stay after an object has replaced them: a reader may be in their midst."""
 
 RETENTION: Final = (RowRetention("step_log_parts", _KEPT_MS, purge_parts),)

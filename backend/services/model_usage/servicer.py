@@ -1,4 +1,4 @@
-"""RPCs that show people the use of models by runs and by days."""
+"""ModelUsageService over gRPC: the use of models by a run and its steps, and by day."""
 
 import grpc
 
@@ -26,11 +26,11 @@ class ModelUsageServicer(model_usage_pb2_grpc.ModelUsageServiceServicer):
         def work(tx: Tx) -> model_usage_pb2.RunModelUsage:
             find_state(tx, request.run_id, None)
             return model_usage_pb2.RunModelUsage(
-                own=_use(sql.of_run(tx, request.run_id)),
-                with_children=_use(sql.of_run_with_children(tx, request.run_id)),
+                own=_use(sql.run_sums(tx, request.run_id)),
+                with_children=_use(sql.run_sums_with_children(tx, request.run_id)),
                 steps=[
                     model_usage_pb2.StepModelUsage(step=row.step, model=row.model, attempts=row.attempts, use=_use(row))
-                    for row in sql.of_steps(tx, request.run_id)
+                    for row in sql.step_sums(tx, request.run_id)
                 ],
             )
 

@@ -74,7 +74,7 @@ class StepUsageRow(NamedTuple):
 
 
 class NamedDayRow(NamedTuple):
-    """A row of `model_usage_days` with the name of its workflow; None where that was removed."""
+    """A row of `model_usage_days` with the name of its workflow, None for a removed workflow."""
 
     day: int
     key_id: str
@@ -99,8 +99,8 @@ class _OwnerRow(NamedTuple):
 _ROW: Final = ModelUsageRow._fields
 _DAY_ID: Final = ("day", "key_id", "workflow_id", "model")
 _SUMS: Final = UsageSumRow._fields
-# SQL that both dialects know, for which SQLAlchemy has two constructs. What was recorded before adds nothing, so a
-# change whose outcome was lost may be made again.
+# SQL that both dialects know, for which SQLAlchemy has two constructs. A repeated insert changes nothing, so a
+# transaction whose outcome was lost may be repeated.
 _ADD: Final = Command(
     text(
         f"INSERT INTO model_usage ({', '.join(_ROW)})"  # noqa: S608 - ours
@@ -126,7 +126,7 @@ _OWNER: Final = Query(_OwnerRow, select_row(_OwnerRow, runs).where(runs.c.run_id
 
 
 def _sum(column: ColumnElement[int]) -> ColumnElement[int]:
-    # PostgreSQL's sum is a decimal number, and of no rows null.
+    # A sum on PostgreSQL is a decimal number, and null for no rows.
     return cast(func.coalesce(func.sum(column), literal_column("0")), BigInteger)
 
 
@@ -178,11 +178,11 @@ _DAYS_OF_KEY: Final = Query(NamedDayRow, _DAYS.where(model_usage_days.c.key_id =
 
 
 def record(tx: Tx, run_id: str, at: int, usages: Sequence[AttemptUsage]) -> None:
-    """Records the use of models by attempts of a run's steps, and adds it to its run and UTC day; each once."""
+    """Records the use of models by attempts of a run's steps, and adds it once to its run and UTC day."""
     if not usages:
         return
     owner = tx.one(_OWNER, of_run_id=run_id)
-    # In one order, so that no two changes wait for each other's rows.
+    # In a fixed order, so that no two transactions deadlock.
     for usage in sorted(usages, key=lambda usage: usage.model):
         if tx.run(_ADD, run_id=run_id, at=at, **usage._asdict()) == 0:
             continue
@@ -202,17 +202,17 @@ def record(tx: Tx, run_id: str, at: int, usages: Sequence[AttemptUsage]) -> None
         tx.enqueue(_ADD_TO_RUN, of_run_id=run_id, **{f"more_{name}": sums[name] for name in _RUN_SUMS})
 
 
-def of_run(tx: Tx, run_id: str) -> UsageSumRow:
+def run_sums(tx: Tx, run_id: str) -> UsageSumRow:
     """Returns the sums of a run's own steps."""
     return tx.one(_OF_RUN, of_run_id=run_id)
 
 
-def of_run_with_children(tx: Tx, run_id: str) -> UsageSumRow:
-    """Returns the sums of a run and of all runs below it."""
+def run_sums_with_children(tx: Tx, run_id: str) -> UsageSumRow:
+    """Returns the sums of a run and of all its descendants."""
     return tx.one(_OF_RUN_WITH_CHILDREN, of_run_id=run_id)
 
 
-def of_steps(tx: Tx, run_id: str) -> list[StepUsageRow]:
+def step_sums(tx: Tx, run_id: str) -> list[StepUsageRow]:
     """Returns the sums of each step of a run by model."""
     return tx.all(_STEPS_OF_RUN, of_run_id=run_id)
 
@@ -222,7 +222,7 @@ def days(
 ) -> list[NamedDayRow]:
     """Returns the use by UTC day, key, workflow and model, the newest day first.
 
-    The days are from `since` on, before `until`; `after` is the last row before, as the four values that identify it.
+    The days are from `since` on, before `until`; `after` is the primary key of the last row of the page before.
     """
     day, *rest = after or (until - 1, "", "", "")
     asked = {"since": since, "before": day, "limit": limit}

@@ -1,4 +1,4 @@
-"""Rules of outputs: when a run's outputs are open, and the bytes that a Range header names."""
+"""Rules of outputs: refusals of reads that are not allowed yet or too large, and the bytes that a range selects."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -79,7 +79,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
             # An erasure may have come between the row and its bytes.
             if self._database.snapshot(work) is None:
                 raise ApiError(errors_pb2.ERROR_REASON_OUTPUT_NOT_FOUND) from None
-            raise _lost(request.run_id, [row]) from None
+            raise _lost_error(request.run_id, [row]) from None
         with closing(opened) as parts:
             header = _header(selection, row.media_type, _name(row), row.size_bytes, row.sha256)
             yield outputs_pb2.GetOutputContentResponse(header=header)
@@ -101,11 +101,11 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         bundle = Bundle(rows, self._objects)
         selection = select_bytes(request, bundle.size, bundle.etag)
         # A range that begins later fails at the first object that is missing.
-        if selection.length and not selection.offset and self._lost_of(rows):
+        if selection.length and not selection.offset and self._lost_outputs(rows):
             # An erasure may have come between the rows and their objects.
             rows = self._database.snapshot(work)
-            if lost := self._lost_of(rows):
-                raise _lost(request.run_id, lost)
+            if lost := self._lost_outputs(rows):
+                raise _lost_error(request.run_id, lost)
             bundle = Bundle(rows, self._objects)
             selection = select_bytes(request, bundle.size, bundle.etag)
         header = _header(selection, "application/zip", f"{request.run_id}.zip", bundle.size, bundle.etag)
@@ -114,22 +114,22 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
             for part in bundle.parts(selection.offset, selection.length):
                 yield outputs_pb2.GetOutputsZipResponse(data=part)
         except (KeyError, EOFError):
-            if lost := self._lost_of(self._database.snapshot(work)):
-                raise _lost(request.run_id, lost) from None
+            if lost := self._lost_outputs(self._database.snapshot(work)):
+                raise _lost_error(request.run_id, lost) from None
             # An erasure during the download can only break the zip off; the next call gets an empty one.
             raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE) from None
         finally:
             if bundle.computed:
-                self._keep_checksums(request.run_id, bundle.computed, rows)
+                self._store_checksums(request.run_id, bundle.computed, rows)
 
-    def _keep_checksums(self, run_id: str, computed: Mapping[str, int], rows: list[OutputRow]) -> None:
+    def _store_checksums(self, run_id: str, computed: Mapping[str, int], rows: list[OutputRow]) -> None:
         """Stores checksums that were computed for a zip; if that fails, the next zip computes them again."""
         try:
             self._database.write(lambda tx: sql.set_checksums(tx, computed, rows), lock_key=run_of(run_id))
         except DatabaseUnavailableError as error:
             _LOG.warning("The checksums of run %s could not be stored: %s", run_id, error)
 
-    def _lost_of(self, rows: list[OutputRow]) -> list[OutputRow]:
+    def _lost_outputs(self, rows: list[OutputRow]) -> list[OutputRow]:
         """Returns the outputs of a run whose objects are missing or of another size, by one listing."""
         sizes = self._objects.sizes(run_prefix(rows[0].run_id)) if rows else {}
         return [row for row in rows if sizes.get(row.object_key) != row.size_bytes]
@@ -147,7 +147,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         return outputs_pb2.PiiRedaction(**orjson.loads(row.pii_redaction))
 
 
-def _lost(run_id: str, rows: list[OutputRow]) -> ApiError:
+def _lost_error(run_id: str, rows: list[OutputRow]) -> ApiError:
     """Logs that objects of outputs are missing or of another size; returns the error that answers the call."""
     keys = ", ".join(row.object_key for row in rows[:_MOST_LOGGED])
     more = f" and {len(rows) - _MOST_LOGGED:,} more" if len(rows) > _MOST_LOGGED else ""

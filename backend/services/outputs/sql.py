@@ -1,4 +1,4 @@
-"""SQL of outputs and of shared files."""
+"""SQL of outputs, and of files that steps leave for later steps alone."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass

@@ -23,7 +23,7 @@ from redaction.formats.preview import (
 )
 
 MOST_MARKDOWN_CHARS: Final = 24_000
-"""Characters of Markdown that are rendered."""
+"""Most characters of Markdown that are rendered."""
 
 _MOST_HTML_CHARS: Final = 200_000
 _CPU_SECONDS: Final = 2.0
@@ -67,7 +67,7 @@ _PROBLEMS: Final = {"binary": _NEITHER, "not_installed": f"It cannot be read: {P
 
 
 class FilePreviews:
-    """Makes previews of outputs that callers may read; `folder` is for copies, which are removed on return."""
+    """Makes previews of released outputs; `folder` is for temporary copies of files."""
 
     def __init__(self, objects: ObjectStore, redactor: ConfinedRedactor, folder: Path) -> None:
         self._objects = objects
@@ -80,7 +80,7 @@ class FilePreviews:
         """Returns the beginning of an output, or the reason why it is not shown.
 
         Raises:
-            KeyError: it was erased meanwhile.
+            KeyError: the output was erased meanwhile.
             OSError, EOFError: the object store failed.
         """
         if output.media_type.startswith(_UNREADABLE):

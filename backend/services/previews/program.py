@@ -1,4 +1,4 @@
-"""The program of the confined processes that render Markdown; see `backend.isolation.confined`."""
+"""Program of the confined processes that render Markdown; see `backend.isolation.confined`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -7,7 +7,7 @@ from markdown_it import MarkdownIt
 
 
 def markdown(arguments: Mapping[str, Any], _: list[int]) -> str:
-    """Returns the Markdown `text` as HTML; HTML in it stays text."""
+    """Returns the Markdown `text` as HTML; HTML in the Markdown is escaped."""
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     rendered: str = parser.render(arguments["text"])
     return rendered

@@ -55,17 +55,17 @@ class Previews:
         sweep = ReviewSweep(self._database, self._redactor, shown.run, self._halt)
         if not needs_sweep(shown, sweep):
             return step_preview(shown, sweep)
-        made = self._swept.get(shown.name)
+        made = self._swept.get(shown.cache_key)
         if made is not None:
             return made
         try:
-            made = self._preparations.result(shown.name, lambda: step_preview(shown, sweep))
+            made = self._preparations.result(shown.cache_key, lambda: step_preview(shown, sweep))
         except RedactionError as error:
             problem = f"It could not be swept for personal data, so nothing of it is shown: {error}."
             return previews_pb2.StepPreview(problem=problem)
         if made is None:
             return previews_pb2.StepPreview(preparing=True)
-        self._swept.put(shown.name, made)
+        self._swept.put(shown.cache_key, made)
         return made
 
     def output(self, request: previews_pb2.GetOutputPreviewRequest) -> previews_pb2.OutputPreview:
@@ -154,8 +154,8 @@ class PreviewsServicer(previews_pb2_grpc.PreviewsServiceServicer):
     def RevealRunInputs(
         self, request: previews_pb2.RevealRunInputsRequest, context: grpc.ServicerContext
     ) -> previews_pb2.RunInputs:
-        """Returns the inputs of a run as they were given."""
-        return self._previews.inputs.revealed(request.run_id, principal_of(context).audit_name)
+        """Returns the inputs of a run, unswept."""
+        return self._previews.inputs.reveal(request.run_id, principal_of(context).audit_name)
 
     def GetStepPreview(
         self, request: previews_pb2.GetStepPreviewRequest, context: grpc.ServicerContext

@@ -9,7 +9,7 @@ from backend.services.audit import sql as audit
 from backend.services.dependencies import Services
 from backend.services.previews import sql
 from backend.services.reviews.preparations import Preparations, StoredMessages
-from backend.services.reviews.sweeping import ReviewSweep, given_inputs, swept_inputs
+from backend.services.reviews.sweeping import ReviewSweep, swept_inputs, unswept_inputs
 from backend.services.runs.reads import find_logged
 from backend.storage.database import Tx, run_of
 from backend.storage.objects import ObjectStore
@@ -22,7 +22,7 @@ REVEALED: Final = "run.inputs_revealed"
 """Action in the audit trail for inputs shown unswept."""
 
 _NAME: Final = "reviews/inputs"
-"""Name of the object with swept inputs, beside reviews of approvals, whose names are ids."""
+"""Name of the object with swept inputs, next to reviews of approvals, which are named by ids."""
 
 
 class InputPreviews:
@@ -43,10 +43,10 @@ class InputPreviews:
         Raises:
             ApiError: as `find_logged`.
         """
-        run = self._services.database.snapshot(lambda tx: _found(tx, run_id))
+        run = self._services.database.snapshot(lambda tx: _require_inputs(tx, run_id))
         sweep = ReviewSweep(self._services.database, self._redactor, run, self._halt)
         if not sweep.redacts:
-            return given_inputs(run)
+            return unswept_inputs(run)
         stored = self._stored.get(run_id, _NAME)
         if stored is not None:
             return stored
@@ -57,8 +57,8 @@ class InputPreviews:
             return previews_pb2.RunInputs(redacted=True, problem=problem)
         return previews_pb2.RunInputs(redacted=True, preparing=True) if made is None else made
 
-    def revealed(self, run_id: str, actor: str) -> previews_pb2.RunInputs:
-        """Returns the inputs of a run as they were given; audited where the run's policy redacts.
+    def reveal(self, run_id: str, actor: str) -> previews_pb2.RunInputs:
+        """Returns the inputs of a run unswept; audited if the run's policy redacts.
 
         Raises:
             ApiError: as `find_logged`.
@@ -66,10 +66,10 @@ class InputPreviews:
         services = self._services
 
         def work(tx: Tx) -> previews_pb2.RunInputs:
-            run = _found(tx, run_id)
+            run = _require_inputs(tx, run_id)
             if json_text.parse(run.pii_policy)["mode"] == "redact":
                 audit.record(tx, at=services.clock(), actor=actor, action=REVEALED, target=run_id)
-            return given_inputs(run)
+            return unswept_inputs(run)
 
         return services.database.write(work, lock_key=run_of(run_id))
 
@@ -83,7 +83,7 @@ class InputPreviews:
         return inputs
 
 
-def _found(tx: Tx, run_id: str) -> sql.RunInputsRow:
+def _require_inputs(tx: Tx, run_id: str) -> sql.RunInputsRow:
     find_logged(tx, run_id, None)
     return sql.inputs(tx, run_id)
 
@@ -101,8 +101,8 @@ class ShownStep(NamedTuple):
     released: bool
 
     @property
-    def name(self) -> str:
-        """Key that changes whenever the preview may."""
+    def cache_key(self) -> str:
+        """Key of the step's preview, different for each state of the step."""
         return f"{self.run.run_id}/{self.step.step}/{self.step.attempt}/{self.step.status}/{self.released}"
 
 
@@ -113,7 +113,7 @@ def needs_sweep(shown: ShownStep, sweep: ReviewSweep) -> bool:
 
 
 def step_preview(shown: ShownStep, sweep: ReviewSweep) -> previews_pb2.StepPreview:
-    """Returns the preview of a step; blocks while it is swept, and raises RedactionError."""
+    """Returns the preview of a step; blocks while content is swept, and raises RedactionError."""
     value = shown.step.value
     if value is not None and not sweep.values_are_swept:
         value = sweep.json(value)

@@ -24,9 +24,9 @@ MOST_FILES: Final = 20
 LARGEST_FILE: Final = 5_000_000
 """Bytes of the largest file that is read and swept whole."""
 MOST_BYTES: Final = 20_000_000
-"""Bytes of all such files together."""
+"""Most bytes of all read files together."""
 MOST_SHOWN_CHARS: Final = 4_000_000
-"""Characters of all previews together: a small table that repeats its values is large as text."""
+"""Most characters of all previews together: a small table that repeats its values is large as text."""
 
 _HEAD_BYTES: Final = 4 * MOST_CHARS
 _PARQUET_MARK: Final = b"PAR1"
@@ -47,10 +47,10 @@ def make_material(
     folder: Path,
     halt: threading.Event,
 ) -> reviews_pb2.ReviewMaterial:
-    """Makes the material of an approval that waits; `folder` is for copies of files, and is gone on return.
+    """Makes the material of an approval that waits; `folder` is for temporary copies of files.
 
     Raises:
-        RedactionError: it could not be swept.
+        RedactionError: the content could not be swept.
         OSError, KeyError, EOFError: files could not be read.
     """
 

@@ -1,4 +1,4 @@
-"""Slow previews: each is made once, in a few threads, while callers wait briefly, and stored with the run."""
+"""Jobs that make slow previews, each once while callers wait briefly, and the storage of their results with the run."""
 
 import threading
 from collections.abc import Callable
@@ -20,15 +20,15 @@ _THREADS: Final = 2
 WAIT_SECONDS: Final = 3.0
 """Seconds that a caller waits before the answer is to ask again."""
 _MOST_WAITING: Final = 2
-"""Most waiting callers: each holds a thread that calls of the public API need too; others are told to ask again."""
+"""Most waiting callers: each holds a thread that calls of the public API need too; further callers must ask again."""
 
 
-_MOST_KEPT: Final = 32
-"""Most results kept for callers who have not asked again; beyond that, finished ones are dropped."""
+_MOST_RESULTS: Final = 32
+"""Most results kept for callers who have not asked again; above it, finished results are dropped."""
 
 
 class Preparations(Generic[T]):
-    """Runs pieces of work by name, each once at a time. Thread-safe."""
+    """Runs jobs by name in a few threads, one job of a name at a time. Thread-safe."""
 
     def __init__(self, name: str) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=name)
@@ -42,18 +42,18 @@ class Preparations(Generic[T]):
         An error of `make` is raised to the next caller.
         """
         making = self._begin(name, make)
-        if not self._is_done(making):
+        if not self._wait_until_done(making):
             return None
         with self._lock:
             self._making.pop(name, None)
         return making.result()
 
     def close(self) -> None:
-        """Waits for work under way, and drops work that has not begun. Idempotent."""
+        """Waits for jobs under way, and drops jobs that have not begun. Idempotent."""
         self._threads.shutdown(cancel_futures=True)
 
-    def _is_done(self, making: Future[T]) -> bool:
-        """Waits briefly for the work, unless enough others wait already; returns whether it is done."""
+    def _wait_until_done(self, making: Future[T]) -> bool:
+        """Waits briefly for the job, unless enough callers wait already; returns whether it is done."""
         if not making.done() and self._waiting.acquire(blocking=False):
             try:
                 wait({making}, WAIT_SECONDS)
@@ -62,11 +62,11 @@ class Preparations(Generic[T]):
         return making.done()
 
     def _begin(self, name: str, make: Callable[[], T]) -> Future[T]:
-        """Returns the work under way, or begins it; its result is kept for whoever asks next."""
+        """Returns the job under way, or begins it; its result is kept for the next caller."""
         with self._lock:
             found = self._making.get(name)
             if found is None:
-                if len(self._making) >= _MOST_KEPT:
+                if len(self._making) >= _MOST_RESULTS:
                     self._making = {each: future for each, future in self._making.items() if not future.done()}
                 found = self._making[name] = self._threads.submit(make)
             return found
@@ -78,7 +78,7 @@ _SIZE_BYTES: Final = 8
 
 
 class StoredMessages(Generic[M]):
-    """Messages of one type by run and name; a name is a path that this service made."""
+    """Store of messages of one type, by run and name; a name is a path that this service made."""
 
     def __init__(self, services: Services, objects: ObjectStore, parse: Callable[[bytes], M]) -> None:
         self._services = services

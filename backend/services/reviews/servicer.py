@@ -58,7 +58,7 @@ class Reviews:
             ApiError: `not_found`.
         """
         database = self._services.database
-        row, decider = database.read(lambda tx: (sql.named(tx, approval_id), decider_of(tx, caller)))
+        row, decider = database.read(lambda tx: (sql.approval(tx, approval_id), decider_of(tx, caller)))
         if row is None:
             raise approval_not_found(approval_id)
         state = database.read(lambda tx: sql.state(tx, approval_id))
@@ -91,7 +91,7 @@ class Reviews:
 
         A page with filters may be short or empty and yet have a next page.
         """
-        chosen = sql.ChosenDecisions(
+        chosen = sql.DecisionFilters(
             workflow_id=request.workflow_id,
             decided_by=request.decided_by,
             state=_decided_state(request.state),
@@ -113,7 +113,7 @@ class Reviews:
                 run_id=row.run_id,
                 workflow_id=row.workflow_id,
                 workflow_name=row.workflow_name,
-                # Of a run that redacts, its events have the comment and the form, swept.
+                # If the run's policy redacts, only its events have comment and form, swept.
                 comment=None if _redacts(row) else row.comment,
                 form=None if _redacts(row) else row.form,
                 requested_at=to_timestamp(row.requested_at),

@@ -29,7 +29,7 @@ MOST_EXAMINED: Final = 5_000
 """Most decisions examined for one page of filters, which no index serves."""
 
 
-class ChosenDecisions(NamedTuple):
+class DecisionFilters(NamedTuple):
     """Filters of decisions; empty texts mean any."""
 
     workflow_id: str
@@ -44,7 +44,7 @@ class ChosenDecisions(NamedTuple):
 
 
 class DecisionPosition(NamedTuple):
-    """A place in the order of decisions."""
+    """Position of a decision in their order."""
 
     decided_at: int
     approval_id: str
@@ -125,7 +125,7 @@ class GateRow(NamedTuple):
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")
 _APPROVAL: Final[BindParameter[str]] = bindparam("of_approval_id")
 
-_NAMED = Query(
+_GET = Query(
     PendingApprovalRow,
     select_row(PendingApprovalRow, approvals, runs, key_name=api_keys.c.name, started_by=STARTED_BY)
     .join(runs, runs.c.run_id == approvals.c.run_id)
@@ -183,7 +183,7 @@ _ALL_DECISIONS = Query(
     .order_by(*_NEWEST_FIRST)
     .limit(bindparam("limit")),
 )
-_LAST_LOOKED_AT = Query(
+_LAST_EXAMINED = Query(
     DecisionPosition,
     select_row(DecisionPosition, approvals)
     .where(*_DECIDED_WITHIN)
@@ -216,9 +216,9 @@ _TOTAL: Final[ScalarQuery[int]] = ScalarQuery(
 )
 
 
-def named(tx: Tx, approval_id: str) -> PendingApprovalRow | None:
+def approval(tx: Tx, approval_id: str) -> PendingApprovalRow | None:
     """Returns an approval in any state, with the names of its run, or None."""
-    return tx.first(_NAMED, of_approval_id=approval_id)
+    return tx.first(_GET, of_approval_id=approval_id)
 
 
 def state(tx: Tx, approval_id: str) -> ReviewedApprovalRow:
@@ -243,14 +243,14 @@ def decisions(tx: Tx, run_id: str) -> list[DecisionRow]:
 
 def all_decisions(
     tx: Tx,
-    chosen: ChosenDecisions,
+    chosen: DecisionFilters,
     before: DecisionPosition,
     limit: int,
     workflow_ids: frozenset[str] | None = None,
 ) -> tuple[list[RunDecisionRow], DecisionPosition | None]:
-    """Returns decisions of some workflows, newest first, that come after a position, and where the search stopped.
+    """Returns decisions of some workflows, newest first, after a position, and the position where the search stopped.
 
-    The position is None unless the search stopped before it found as many decisions as asked for.
+    That position is None unless the search stopped before it found as many decisions as asked for.
     """
     asked = [chosen.workflow_id]
     if workflow_ids is not None:
@@ -259,7 +259,7 @@ def all_decisions(
     lower, stopped = DecisionPosition(chosen.since, ""), None
     if asked and (chosen.filtered or workflow_ids is not None):
         most = MOST_EXAMINED // len(asked)
-        stopped = tx.first(_LAST_LOOKED_AT, **window, since=lower.decided_at, since_id="", most=most)
+        stopped = tx.first(_LAST_EXAMINED, **window, since=lower.decided_at, since_id="", most=most)
         lower = stopped or lower
     found = [
         row

@@ -29,7 +29,7 @@ class SweptRun(Protocol):
 
     @property
     def key_id(self) -> str:
-        """The key that started the run; empty if none did."""
+        """The key that started the run; empty if no key did."""
 
     @property
     def pii_policy(self) -> str:
@@ -43,7 +43,7 @@ class SweptRun(Protocol):
 class ReviewSweep:
     """Sweep of one run's review; blocks, and raises RedactionError.
 
-    A policy of mode `redact` applies here whatever stages it names. Other modes change nothing, so they sweep nothing.
+    A policy of mode `redact` applies here whatever stages it names. With any other mode nothing is swept.
     """
 
     def __init__(self, database: Database, redactor: ConfinedRedactor, run: SweptRun, halt: threading.Event) -> None:
@@ -66,34 +66,36 @@ class ReviewSweep:
         """Returns JSON text, swept."""
         if not self.redacts:
             return text
-        swept = self._counted(lambda: self._redactor.text(self._policy, text, self._halt, owner=self._owner))
+        swept = self._sweep_and_count(lambda: self._redactor.text(self._policy, text, self._halt, owner=self._owner))
         return str(swept.text)
 
     def text(self, text: str) -> str:
         """Returns text, swept."""
         if not self.redacts:
             return text
-        (swept,) = self._counted(lambda: self._redactor.values(self._policy, [text], self._halt, owner=self._owner))
+        (swept,) = self._sweep_and_count(
+            lambda: self._redactor.values(self._policy, [text], self._halt, owner=self._owner)
+        )
         return str(swept)
 
     def names(self, names: Sequence[str]) -> list[str]:
         """Returns names of files, swept."""
         if not self.redacts or not names:
             return list(names)
-        return self._counted(lambda: self._redactor.names(self._policy, names, self._halt, owner=self._owner))
+        return self._sweep_and_count(lambda: self._redactor.names(self._policy, names, self._halt, owner=self._owner))
 
     def preview(self, source: Path, name: str, *, head: bool = False) -> FilePreview | str:
-        """Returns the beginning of a file after a sweep of all of it, or the reason why there is none.
+        """Returns the beginning of a file after a sweep of the whole file, or the reason why there is none.
 
         With `head` the source holds only the first bytes of the file, cut anywhere, and nothing is swept.
         """
-        return self._counted(
+        return self._sweep_and_count(
             lambda: self._redactor.preview(
                 self._policy, source, name, self._halt, owner=self._owner, rows=MOST_ROWS, head=head
             )
         )
 
-    def _counted(self, sweep: Callable[[], tuple[T, Counts]]) -> T:
+    def _sweep_and_count(self, sweep: Callable[[], tuple[T, Counts]]) -> T:
         try:
             swept, counts = sweep()
         except RedactionError as error:
@@ -114,8 +116,8 @@ class ReviewSweep:
         )
 
 
-class GivenInputs(Protocol):
-    """Inputs of a run as its row has them."""
+class RunInputColumns(Protocol):
+    """Columns of a run with its inputs."""
 
     @property
     def parameters(self) -> str | None:
@@ -130,14 +132,14 @@ class GivenInputs(Protocol):
         """Objects copied in, JSON."""
 
 
-def given_inputs(run: GivenInputs) -> previews_pb2.RunInputs:
-    """Returns the inputs of a run as they were given."""
+def unswept_inputs(run: RunInputColumns) -> previews_pb2.RunInputs:
+    """Returns the inputs of a run without a sweep."""
     return previews_pb2.RunInputs(
         parameters=run.parameters, input_text=run.input_text, inputs_manifest=run.inputs_manifest
     )
 
 
-def swept_inputs(run: GivenInputs, sweep: ReviewSweep) -> previews_pb2.RunInputs:
+def swept_inputs(run: RunInputColumns, sweep: ReviewSweep) -> previews_pb2.RunInputs:
     """Returns the inputs of a run, swept; blocks, and raises RedactionError."""
     inputs = previews_pb2.RunInputs(redacted=sweep.redacts)
     if run.parameters is not None:

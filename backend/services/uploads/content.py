@@ -13,7 +13,7 @@ import orjson
 from backend.common import metrics
 from backend.common.clock import Clock
 from backend.services.uploads import sql
-from backend.services.uploads.rules import PART_BYTES, kept_free
+from backend.services.uploads.rules import PART_BYTES, reserved_bytes
 from backend.storage.database import Database
 from backend.storage.object_keys import upload_members_key, upload_part_key, upload_prefix
 from backend.storage.objects import ObjectStore
@@ -22,33 +22,33 @@ from backend.storage.tables.files import UploadFileRow
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-class NoRoomError(Exception):
+class DiskFullError(Exception):
     """The disk has no room for the bytes to be stored."""
 
 
-def room(folders: Sequence[Path]) -> int:
-    """Returns the bytes that may still be stored below all of these folders, which may not exist yet."""
-    return min(_room(folder) for folder in folders)
+def free_bytes(folders: Sequence[Path]) -> int:
+    """Returns the bytes that may be stored below each of these folders, which may not exist yet."""
+    return min(_free_bytes(folder) for folder in folders)
 
 
 @contextmanager
-def full_disk_named() -> Iterator[None]:
-    """Turns errors of writes to a full disk into NoRoomError.
+def raising_disk_full() -> Iterator[None]:
+    """Raises DiskFullError in place of the OSError of a write to a full disk.
 
     Raises:
-        NoRoomError: the disk is full.
+        DiskFullError: the disk is full.
     """
     try:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise NoRoomError from error
+            raise DiskFullError from error
         raise
 
 
-def _room(folder: Path) -> int:
+def _free_bytes(folder: Path) -> int:
     usage = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists()))
-    return max(0, usage.free - kept_free(usage.total))
+    return max(0, usage.free - reserved_bytes(usage.total))
 
 
 def members_of(file: UploadFileRow) -> list[tuple[str, int]]:
@@ -59,7 +59,7 @@ def members_of(file: UploadFileRow) -> list[tuple[str, int]]:
 
 
 def contents(objects: ObjectStore, file: UploadFileRow) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yields path and content of each file that an uploaded file gives a run; each must be read to its end.
+    """Yields path and content of each file that an uploaded file gives a run; read each content to its end.
 
     Raises, also while a content is read:
         KeyError, OSError, EOFError: as `ObjectStore.open_range` and `ObjectReader`.
@@ -74,7 +74,7 @@ def contents(objects: ObjectStore, file: UploadFileRow) -> Iterator[tuple[str, I
 
 
 def sent_bytes(objects: ObjectStore, file: UploadFileRow) -> Iterator[bytes]:
-    """Yields the bytes of a file as they were sent; raises as `contents`."""
+    """Yields the uploaded bytes of a file, zips not expanded; raises as `contents`."""
     for offset in range(0, file.size_bytes, PART_BYTES):
         size = min(PART_BYTES, file.size_bytes - offset)
         yield from _range(objects, upload_part_key(file.upload_id, file.number, offset, size), 0, size)
@@ -91,7 +91,7 @@ _BATCH: Final = 100
 
 
 class UploadRemovals:
-    """Carries out removals of uploads, in the calling thread."""
+    """Removes expired uploads, in the calling thread."""
 
     def __init__(self, database: Database, objects: ObjectStore, clock: Clock) -> None:
         self._database = database
@@ -108,7 +108,7 @@ class UploadRemovals:
                     return
                 try:
                     self._remove(upload_id, now)
-                except Exception:  # noqa: BLE001 - nobody can reach it, and it stays due
+                except Exception:  # noqa: BLE001 - no caller can reach the upload, and it stays due
                     failed.add(upload_id)
                     metrics.REMOVAL_FAILURES.add()
                     _LOG.exception("The removal of upload %s failed; it stays pending", upload_id)

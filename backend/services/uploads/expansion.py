@@ -12,15 +12,15 @@ from backend.isolation.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.services.uploads.rules import MOST_BYTES, MOST_FILES, path_problem, printable
 from redaction.safe_paths import safe_member
 
-_AT_ONCE: Final = 2
+_CONCURRENT: Final = 2
 _CPU_SECONDS: Final = 60.0
-# Less than the console waits, so that its user learns the reason.
+# Shorter than the console's timeout, so that its user learns the reason.
 _WALL_SECONDS: Final = 240.0
 _MEMORY_BYTES: Final = 256 * 2**20
 _LONGEST_PROBLEM: Final = 1_000
 _UNREADABLE: Final = "cannot be read"
 _TOO_COSTLY: Final = "takes more time or memory to expand than is allowed"
-_NO_FAULT_OF_ZIP: Final = frozenset({FailureKind.CLOSED, FailureKind.UNAVAILABLE})
+_NOT_CAUSED_BY_ZIP: Final = frozenset({FailureKind.CLOSED, FailureKind.UNAVAILABLE})
 
 
 class ZipRefusedError(Exception):
@@ -36,7 +36,7 @@ class ExpansionsBusyError(Exception):
 
 
 class ExpandedZip:
-    """The members of a zip, as pairs of path and size, and a file with their contents one after the other."""
+    """An expanded zip: pairs of path and size of its members, and a file with their concatenated contents."""
 
     def __init__(self, members: list[tuple[str, int]], content: Path) -> None:
         self.members = members
@@ -46,20 +46,20 @@ class ExpandedZip:
 class ZipExpansion:
     """Client of the processes that expand zips. Thread-safe; the first call starts one, and `close` ends them all.
 
-    `folder` is for copies of zips and of what they expand to.
+    `folder` is for temporary copies of zips and of their contents.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._pool = ConfinedPool("backend.services.uploads.program", name="uploads", size=_AT_ONCE, spare=False)
+        self._pool = ConfinedPool("backend.services.uploads.program", name="uploads", size=_CONCURRENT, spare=False)
         # Each slot holds one of the few threads that all other calls need too.
-        self._slots = threading.BoundedSemaphore(_AT_ONCE)
+        self._slots = threading.BoundedSemaphore(_CONCURRENT)
         self._lock = threading.Lock()
         # Copies left by a process that was killed.
         shutil.rmtree(folder, ignore_errors=True)
 
     def folder(self) -> "tempfile.TemporaryDirectory[str]":
-        """Returns a new folder for one zip, as a context."""
+        """Returns a new temporary folder for one zip, as a context manager."""
         with self._lock:
             self._folder.mkdir(parents=True, exist_ok=True)
             return tempfile.TemporaryDirectory(dir=self._folder)
@@ -69,7 +69,7 @@ class ZipExpansion:
         """Admits one zip, without waiting; `expand` is called within.
 
         Raises:
-            ExpansionsBusyError: none is free.
+            ExpansionsBusyError: no slot is free.
         """
         if not self._slots.acquire(blocking=False):
             raise ExpansionsBusyError
@@ -79,10 +79,10 @@ class ZipExpansion:
             self._slots.release()
 
     def expand(self, parts: Iterable[bytes], folder: Path, owner: str, room: int, halt: threading.Event) -> ExpandedZip:
-        """Expands the zip made of `parts` into `folder`, to at most `room` bytes, unless `halt` is set before the end.
+        """Expands the zip made of `parts` into `folder`, to at most `room` bytes, unless `halt` is set before.
 
         Raises:
-            ZipRefusedError: it is malformed or hostile, or exceeds the bounds.
+            ZipRefusedError: the zip is malformed or hostile, or exceeds the bounds.
             ExpansionHaltedError: `halt` was set.
             OSError: the disk is full, or the processes cannot be used.
         """
@@ -111,7 +111,7 @@ class ZipExpansion:
             except ConfinedError as error:
                 if error.kind is FailureKind.HALTED:
                     raise ExpansionHaltedError from None
-                if error.kind in _NO_FAULT_OF_ZIP:
+                if error.kind in _NOT_CAUSED_BY_ZIP:
                     raise OSError(str(error)) from None
                 raise ZipRefusedError(_TOO_COSTLY if error.kind is not FailureKind.FAILED else str(error)) from None
         return ExpandedZip(checked_members(found, content.stat().st_size), content)
@@ -123,7 +123,7 @@ class ZipExpansion:
 
 
 def checked_members(answer: object, size: int) -> list[tuple[str, int]]:
-    """Returns path and size of each member from an answer, which is checked because the zip may control the process.
+    """Checks a process's answer, which a hostile zip may control, and returns path and size of each member.
 
     `size` is the size of all contents together.
 

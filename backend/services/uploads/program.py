@@ -1,4 +1,4 @@
-"""The program of the confined processes that expand zips; see `backend.isolation.confined`."""
+"""Program of the confined processes that expand zips; see `backend.isolation.confined`."""
 
 import errno
 import os
@@ -26,17 +26,17 @@ class _RefusedError(Exception):
 def expand(arguments: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, Any]:
     """Writes the contents of the zip at the first descriptor to the second, one member after the other.
 
-    `arguments` has `most_members`, and `most_bytes` with `bound`, which names it. Returns `members`, pairs of path and
-    size in that order, or the `problem` for which the zip is refused.
+    `arguments` has `most_members` and `most_bytes`, and as `bound` the text that names the latter. Returns `members`,
+    pairs of path and size in the order of the contents, or `problem`, the reason why the zip is refused.
     """
     try:
         with os.fdopen(os.dup(descriptors[0]), "rb") as source, os.fdopen(os.dup(descriptors[1]), "wb") as target:
-            return {"members": _expanded(source, target, arguments)}
+            return {"members": _expand(source, target, arguments)}
     except _RefusedError as error:
         return {"problem": str(error)}
 
 
-def _expanded(source: BinaryIO, target: BinaryIO, bounds: Mapping[str, Any]) -> list[tuple[str, int]]:
+def _expand(source: BinaryIO, target: BinaryIO, bounds: Mapping[str, Any]) -> list[tuple[str, int]]:
     most_members: int = bounds["most_members"]
     _check_directory(source, most_members)
     try:
@@ -74,7 +74,7 @@ def _path(member: zipfile.ZipInfo) -> str | None:
     """Returns the path of a member; None for a folder.
 
     Raises:
-        _RefusedError: it is neither file nor folder, is encrypted, or its path does not stay inside.
+        _RefusedError: the member is neither file nor folder, is encrypted, or its path leads out of the folder.
     """
     name = member.orig_filename
     entry = f"has an entry {shown(name)} that"

@@ -14,28 +14,28 @@ PART_BYTES: Final = 1_048_576
 """Bytes of each part of a file; the last part may have fewer."""
 MOST_FILE_BYTES: Final = 100_000_000
 MOST_BYTES: Final = 500_000_000
-"""Bytes of an upload, and of an expanded zip."""
+"""Most bytes of an upload, and of an expanded zip."""
 MOST_FILES: Final = 2_000
-"""Files of an upload, and members of a zip."""
+"""Most files of an upload, and members of a zip."""
 MOST_BYTES_OF_PERSON: Final = 1_000_000_000
-"""Bytes of all uploads of a person that no run has taken."""
+"""Most bytes of all uploads of a person that no run has taken."""
 MOST_UPLOADS_OF_PERSON: Final = 50
-"""Uploads with files that no run has taken, when another begins."""
+"""Most uploads of a person, counting uploads with files that no run has taken."""
 MOST_BEGUN_OF_PERSON: Final = 1_000
-"""Uploads that no run has taken, also without files, when another begins."""
-KEPT_MS: Final = HOUR_MS
-"""Milliseconds that an upload lasts after its last change."""
+"""Most uploads of a person, counting also uploads without files."""
+LASTS_MS: Final = HOUR_MS
+"""Milliseconds after its last change for which an upload is stored."""
 FOLDER: Final = "uploads"
-"""The folder of files that stand in for no parameter, below the inputs of a step."""
+"""The folder, below the inputs of a step, of uploaded files that are for no parameter."""
 
-_KEPT_FREE: Final = 1_000_000_000
+_MOST_RESERVED: Final = 1_000_000_000
 _SCHEME: Final = "upload://"
 _LONGEST_SHOWN: Final = 200
 
 
-def kept_free(disk_bytes: int) -> int:
-    """Returns the bytes that uploads leave free on a disk of this size for everything else."""
-    return min(_KEPT_FREE, disk_bytes // 10)
+def reserved_bytes(disk_bytes: int) -> int:
+    """Returns the bytes of a disk that uploads leave free for everything else."""
+    return min(_MOST_RESERVED, disk_bytes // 10)
 
 
 def value_of(upload_id: str, parameter: str) -> str:
@@ -44,7 +44,7 @@ def value_of(upload_id: str, parameter: str) -> str:
 
 
 def is_uploaded(value: object) -> bool:
-    """Returns whether the value of a parameter stands for uploaded files."""
+    """Returns whether the value of a parameter refers to uploaded files."""
     return isinstance(value, str) and value.startswith(_SCHEME)
 
 
@@ -59,7 +59,7 @@ def name_problem(name: str) -> str | None:
 
 
 def path_problem(paths: Iterable[str], taken: Iterable[str]) -> tuple[str, str] | None:
-    """Returns the first path that is there twice, or is a file and a folder, with the problem; else None."""
+    """Returns the first path that occurs twice, or is both a file and a folder, with the problem; None if none does."""
     files = set(taken)
     folders = {folder for path in files for folder in _folders(path)}
     for path in paths:

@@ -42,7 +42,7 @@ _ZERO: Final[ColumnClause[int]] = literal_column("0", Integer)
 _ADD = Command(insert(uploads), uploads.columns.keys())
 _FIND = Query(UploadRow, select_row(UploadRow, uploads).where(uploads.c.upload_id == _ID))
 _OF_RUN = ScalarQuery[str](select(uploads.c.upload_id).where(uploads.c.run_id == _RUN))
-_KEEP = Command(
+_EXTEND = Command(
     update(uploads).where(uploads.c.upload_id == _ID, _UNUSED).values(expires_at=bindparam("new_expires_at"))
 )
 _TAKE = Command(
@@ -88,15 +88,15 @@ _REMOVE_FILES_OF_RUN = Command(
 )
 _RELEASE = Command(update(uploads).where(uploads.c.run_id == _RUN).values(run_id=None, expires_at=_ZERO))
 _NOW: BindParameter[int] = bindparam("now")
-# Detects only clocks that were ahead by days, so that after a smaller step nobody loses an upload under way.
+# Counts a time more than a day ahead as over: a clock that was ahead set it. A smaller step ends no upload.
 _IS_OVER: Final = is_due(uploads.c.expires_at, _NOW, DAY_MS)
 _EXPIRED = ScalarQuery[str](select(uploads.c.upload_id).where(_IS_OVER, _UNUSED).limit(bindparam("most")))
 _EXPIRE = Command(update(uploads).where(uploads.c.upload_id == _ID, _UNUSED, _IS_OVER).values(expires_at=_ZERO))
 _REMOVE = Command(delete(uploads).where(uploads.c.upload_id == _ID, _UNUSED))
 
 
-def of_owner(owner: str) -> str:
-    """Returns the lock key of the uploads of a person."""
+def lock_key(owner: str) -> str:
+    """Returns the lock key of changes of a person's uploads."""
     return f"uploads of {owner}"
 
 
@@ -115,9 +115,9 @@ def of_run(tx: Tx, run_id: str) -> str | None:
     return tx.scalar(_OF_RUN, of_run_id=run_id)
 
 
-def keep(tx: Tx, upload_id: str, expires_at: int) -> None:
-    """Extends an upload that no run has taken until a time."""
-    tx.enqueue(_KEEP, of_upload_id=upload_id, new_expires_at=expires_at)
+def extend(tx: Tx, upload_id: str, expires_at: int) -> None:
+    """Sets the time until which an upload that no run has taken is stored."""
+    tx.enqueue(_EXTEND, of_upload_id=upload_id, new_expires_at=expires_at)
 
 
 def take(tx: Tx, upload_id: str, run_id: str, *, owner: str, now: int) -> bool:
@@ -168,7 +168,7 @@ def release(tx: Tx, run_id: str) -> None:
 
 
 def expired(tx: Tx, now: int, most: int) -> list[str]:
-    """Returns some uploads that are to be removed."""
+    """Returns up to `most` expired uploads."""
     return tx.scalars(_EXPIRED, now=now, most=most)
 
 

@@ -1,4 +1,4 @@
-"""Stages the files that a person uploads, until a start takes them."""
+"""Stages the files that a person uploads in parts, and expands zips, until a start of a run takes them."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ from backend.common.errors import ApiError, invalid
 from backend.common.ids import new_id
 from backend.services.dependencies import Services
 from backend.services.uploads import rules, sql
-from backend.services.uploads.content import NoRoomError, full_disk_named, members_of, room, sent_bytes
+from backend.services.uploads.content import DiskFullError, free_bytes, members_of, raising_disk_full, sent_bytes
 from backend.services.uploads.expansion import ExpansionHaltedError, ExpansionsBusyError, ZipExpansion, ZipRefusedError
 from backend.storage.database import Tx
 from backend.storage.object_keys import upload_file_prefix, upload_members_key, upload_part_key
@@ -26,7 +26,7 @@ from workflow_api.v1 import errors_pb2, uploads_pb2
 _LOG = logging.getLogger(__name__)
 _FILE = "file"
 _NO_ROOM = "cannot be taken: the service has no room for it at present"
-_NOT_THERE = "There is no such upload: it has expired, was used by a run, or belongs to someone else."
+_NOT_FOUND = "There is no such upload: it has expired, was used by a run, or belongs to someone else."
 _BUSY = "was not expanded, because other zips are being expanded; try again"
 _BUSY_SECONDS = 5
 _ZIP = ".zip"
@@ -35,8 +35,8 @@ _ZIP = ".zip"
 class Uploads:
     """Stages files; `folder` is for copies of zips while they are expanded, `disks` are the folders written to.
 
-    Objects are durable before a row names them. Leftovers of a crash lie below the prefix of their upload, which is
-    removed as a whole.
+    Objects are durable before a row names them. Objects that a crash left without a row lie below the prefix of their
+    upload, which is removed as a whole.
     """
 
     def __init__(self, services: Services, objects: ObjectStore, folder: Path, disks: Sequence[Path] = ()) -> None:
@@ -53,7 +53,7 @@ class Uploads:
             ApiError: `invalid_request` if the person has too many already.
         """
         now = self._clock()
-        row = UploadRow(new_id("upl"), owner, now, now + rules.KEPT_MS, None)
+        row = UploadRow(new_id("upl"), owner, now, now + rules.LASTS_MS, None)
 
         def work(tx: Tx) -> None:
             staged = sql.staged(tx, owner)
@@ -67,7 +67,7 @@ class Uploads:
                     )
             sql.add(tx, row)
 
-        self._database.write(work, lock_key=sql.of_owner(owner))
+        self._database.write(work, lock_key=sql.lock_key(owner))
         return _message(row, ())
 
     def get(self, upload_id: str, owner: str) -> uploads_pb2.Upload:
@@ -76,7 +76,9 @@ class Uploads:
         Raises:
             ApiError: `not_found`.
         """
-        return self._database.snapshot(lambda tx: _message(self._open(tx, upload_id, owner), sql.files(tx, upload_id)))
+        return self._database.snapshot(
+            lambda tx: _message(self._require_open(tx, upload_id, owner), sql.files(tx, upload_id))
+        )
 
     def append(self, request: uploads_pb2.AppendToUploadRequest, owner: str) -> int:
         """Adds bytes to a file; returns its size now.
@@ -88,32 +90,32 @@ class Uploads:
         if len(request.data) > rules.PART_BYTES or request.offset % rules.PART_BYTES:
             raise invalid("data", f"must be at most {rules.PART_BYTES:,} bytes from a multiple of as many")
         end = request.offset + len(request.data)
-        if room(self._disks) < len(request.data):
+        if free_bytes(self._disks) < len(request.data):
             raise self._no_room(request.name)
-        # Extended by more than any write of a part takes, so that no object is stored after the upload's removal.
-        admitted = self._database.write(lambda tx: self._admitted(tx, request, owner), lock_key=sql.of_owner(owner))
+        # Extends the upload by more than a write of a part takes: no object is stored after the upload's removal.
+        admitted = self._database.write(lambda tx: self._admit(tx, request, owner), lock_key=sql.lock_key(owner))
         if admitted.finished or end <= admitted.size_bytes:
             return admitted.size_bytes
         try:
-            with full_disk_named():
+            with raising_disk_full():
                 key = upload_part_key(request.upload_id, request.number, request.offset, len(request.data))
                 self._objects.put_bytes(key, request.data)
-        except NoRoomError:
+        except DiskFullError:
             # A repeated call may have stored the part at the same time.
             stored = self._database.read(lambda tx: sql.file(tx, request.upload_id, request.number))
             if stored is not None and end <= stored.size_bytes:
                 return stored.size_bytes
-            self._give_up(request.upload_id, request.number, owner)
+            self._discard(request.upload_id, request.number, owner)
             raise self._no_room(request.name) from None
 
         def work(tx: Tx) -> int:
-            file = self._admitted(tx, request, owner)
+            file = self._admit(tx, request, owner)
             if not file.finished and end > file.size_bytes:
                 file = _grown(file, end)
                 sql.change_file(tx, file)
             return file.size_bytes
 
-        return self._database.write(work, lock_key=sql.of_owner(owner))
+        return self._database.write(work, lock_key=sql.lock_key(owner))
 
     def finish(self, upload_id: str, number: int, owner: str, halt: threading.Event) -> uploads_pb2.UploadedFile:
         """Completes a file; a refused file is removed, unless a concurrent call has completed it.
@@ -128,36 +130,40 @@ class Uploads:
             ApiError: `not_found`, or `invalid_request` for a zip or a name that is refused; `rate_limited`, which
                 changes nothing, where enough other zips are being expanded.
         """
-        file = self._database.write(lambda tx: self._file(tx, upload_id, number, owner), lock_key=sql.of_owner(owner))
+        file = self._database.write(
+            lambda tx: self._require_file(tx, upload_id, number, owner), lock_key=sql.lock_key(owner)
+        )
         if file.finished:
             return _file_message(file)
         try:
-            finished = self._expanded(file, owner, halt) if file.name.lower().endswith(_ZIP) else file
+            finished = self._expand(file, owner, halt) if file.name.lower().endswith(_ZIP) else file
             finished = finished._replace(finished=1)
-            ended = self._database.write(lambda tx: self._end(tx, file, finished, owner), lock_key=sql.of_owner(owner))
+            ended = self._database.write(
+                lambda tx: self._complete(tx, file, finished, owner), lock_key=sql.lock_key(owner)
+            )
         except ExpansionsBusyError:
             message = f"{rules.shown(file.name)} {_BUSY}."
             raise ApiError(errors_pb2.ERROR_REASON_RATE_LIMITED, message, retry_after=_BUSY_SECONDS) from None
         except ExpansionHaltedError:
             raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE) from None
-        except (ApiError, NoRoomError) as error:
+        except (ApiError, DiskFullError) as error:
             by_another = self._withdraw(file, owner)
             if by_another is None:
-                raise self._no_room(file.name) if isinstance(error, NoRoomError) else error from None
+                raise self._no_room(file.name) if isinstance(error, DiskFullError) else error from None
             ended = by_another
         if ended.members is not None:
             self._objects.delete_prefix(upload_file_prefix(upload_id, number))
         return _file_message(ended)
 
     def remove(self, upload_id: str, number: int, owner: str) -> uploads_pb2.Upload:
-        """Removes a file, if there is one of this number; raises as `get`."""
+        """Removes the file of a number, if there is one; raises as `get`."""
 
         def work(tx: Tx) -> uploads_pb2.Upload:
-            row = self._open(tx, upload_id, owner)
+            row = self._require_open(tx, upload_id, owner)
             sql.remove_file(tx, upload_id, number)
             return _message(row, [file for file in sql.files(tx, upload_id) if file.number != number])
 
-        left = self._database.write(work, lock_key=sql.of_owner(owner))
+        left = self._database.write(work, lock_key=sql.lock_key(owner))
         self._delete_objects(upload_id, number)
         return left
 
@@ -173,10 +179,10 @@ class Uploads:
                 sql.remove_file(tx, file.upload_id, file.number)
             return found or file
 
-        found = self._database.write(work, lock_key=sql.of_owner(owner))
+        found = self._database.write(work, lock_key=sql.lock_key(owner))
         if found == file:
             self._delete_objects(file.upload_id, file.number)
-        return found if found is not None and found.finished and _is_same(found, file) else None
+        return found if found is not None and found.finished and _is_same_upload(found, file) else None
 
     def _delete_objects(self, upload_id: str, number: int) -> None:
         self._objects.delete_prefix(upload_file_prefix(upload_id, number))
@@ -186,24 +192,24 @@ class Uploads:
         """Copies an upload for this owner, who has an hour to start another run with it; returns the copy's id.
 
         Raises:
-            ApiError: `invalid_request`, the files are not stored any more, or there is no room for as many again.
+            ApiError: `invalid_request`, the files are not stored any more, or the disk has no room for a copy.
         """
         files = [file for file in self._database.read(lambda tx: sql.files(tx, upload_id)) if file.finished]
         size = sum(file.stored_bytes for file in files)
         # The largest file takes its room twice while it is copied.
-        if room(self._disks) < 2 * size:
+        if free_bytes(self._disks) < 2 * size:
             raise self._no_room("the uploaded files of the run")
         at = self._clock()
-        copy = UploadRow(new_id("upl"), owner, at, at + rules.KEPT_MS, None)
+        copy = UploadRow(new_id("upl"), owner, at, at + rules.LASTS_MS, None)
         # The row precedes its objects, so that a crash leaves no object without a row.
-        self._database.write(lambda tx: sql.add(tx, copy), lock_key=sql.of_owner(owner))
+        self._database.write(lambda tx: sql.add(tx, copy), lock_key=sql.lock_key(owner))
         try:
-            with full_disk_named(), self.expansion.folder() as folder:
+            with raising_disk_full(), self.expansion.folder() as folder:
                 for file in files:
                     self._copy_objects(file, copy.upload_id, Path(folder) / "part")
-        except (NoRoomError, KeyError) as error:
+        except (DiskFullError, KeyError) as error:
             self.expire(copy.upload_id)
-            if isinstance(error, NoRoomError):
+            if isinstance(error, DiskFullError):
                 raise self._no_room("the uploaded files of the run") from None
             raise invalid("run_id", "must be of a run whose uploaded files are still stored") from None
 
@@ -211,12 +217,12 @@ class Uploads:
             for file in files:
                 sql.add_file(tx, file._replace(upload_id=copy.upload_id))
 
-        self._database.write(add_files, lock_key=sql.of_owner(owner))
+        self._database.write(add_files, lock_key=sql.lock_key(owner))
         return copy.upload_id
 
     def expire(self, upload_id: str) -> None:
         """Makes an upload that no run has taken due for removal."""
-        self._database.write(lambda tx: sql.keep(tx, upload_id, 0))
+        self._database.write(lambda tx: sql.extend(tx, upload_id, 0))
 
     def _copy_objects(self, file: UploadFileRow, upload_id: str, part: Path) -> None:
         if file.members is not None:
@@ -238,32 +244,32 @@ class Uploads:
         _LOG.warning("An upload was refused: the disk has too little room")
         return invalid(_FILE, f"{rules.shown(name)} {_NO_ROOM}")
 
-    def _give_up(self, upload_id: str, number: int, owner: str) -> None:
-        """Removes the objects of a file before its row: the database may need their room."""
+    def _discard(self, upload_id: str, number: int, owner: str) -> None:
+        """Removes the objects of a file, then its row: the database may need the space to remove it."""
         self._objects.delete_prefix(upload_file_prefix(upload_id, number))
         with suppress(Exception):
             self.remove(upload_id, number, owner)
 
-    def _open(self, tx: Tx, upload_id: str, owner: str) -> UploadRow:
+    def _require_open(self, tx: Tx, upload_id: str, owner: str) -> UploadRow:
         row = sql.find(tx, upload_id)
         if row is None or not rules.is_open(row, owner, self._clock()):
-            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, _NOT_THERE)
+            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, _NOT_FOUND)
         return row
 
-    def _kept(self, tx: Tx, upload_id: str, owner: str) -> None:
-        self._open(tx, upload_id, owner)
-        sql.keep(tx, upload_id, self._clock() + rules.KEPT_MS)
+    def _extend(self, tx: Tx, upload_id: str, owner: str) -> None:
+        self._require_open(tx, upload_id, owner)
+        sql.extend(tx, upload_id, self._clock() + rules.LASTS_MS)
 
-    def _file(self, tx: Tx, upload_id: str, number: int, owner: str) -> UploadFileRow:
-        self._kept(tx, upload_id, owner)
+    def _require_file(self, tx: Tx, upload_id: str, number: int, owner: str) -> UploadFileRow:
+        self._extend(tx, upload_id, owner)
         file = sql.file(tx, upload_id, number)
         if file is None:
             raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "The upload has no such file.")
         return file
 
-    def _admitted(self, tx: Tx, request: uploads_pb2.AppendToUploadRequest, owner: str) -> UploadFileRow:
-        """Returns the file that bytes are for, added with its first bytes, once they are within the bounds."""
-        self._kept(tx, request.upload_id, owner)
+    def _admit(self, tx: Tx, request: uploads_pb2.AppendToUploadRequest, owner: str) -> UploadFileRow:
+        """Checks the bounds for new bytes, and returns their file; the first bytes add it."""
+        self._extend(tx, request.upload_id, owner)
         file = sql.file(tx, request.upload_id, request.number)
         stored = sql.stored_bytes(tx, request.upload_id)
         if file is None:
@@ -273,21 +279,21 @@ class Uploads:
             if problem is not None:
                 raise invalid(_FILE, f"{rules.shown(request.name)} {problem}")
             file = UploadFileRow(request.upload_id, request.number, request.parameter, request.name, 0, 0, 0, None)
-            _check_room(tx, owner, stored, file, _grown(file, len(request.data)))
+            _check_bounds(tx, owner, stored, file, _grown(file, len(request.data)))
             sql.add_file(tx, file)
             return file
         end = request.offset + len(request.data)
         if not file.finished and end > file.size_bytes:
             if request.offset != file.size_bytes:
                 raise invalid("offset", f"must be {file.size_bytes:,}, where the file ends")
-            _check_room(tx, owner, stored - file.stored_bytes, file, _grown(file, end))
+            _check_bounds(tx, owner, stored - file.stored_bytes, file, _grown(file, end))
         return file
 
-    def _expanded(self, file: UploadFileRow, owner: str, halt: threading.Event) -> UploadFileRow:
+    def _expand(self, file: UploadFileRow, owner: str, halt: threading.Event) -> UploadFileRow:
         """Stores the members of a zip, and returns the file with their paths."""
-        with self.expansion.slot(), full_disk_named(), self.expansion.folder() as folder:
+        with self.expansion.slot(), raising_disk_full(), self.expansion.folder() as folder:
             # Room for the copy of the zip, its contents, and the contents again as an object.
-            left = max(0, room(self._disks) - file.size_bytes) // 2
+            left = max(0, free_bytes(self._disks) - file.size_bytes) // 2
             try:
                 made = self.expansion.expand(sent_bytes(self._objects, file), Path(folder), owner, left, halt)
             except ZipRefusedError as error:
@@ -297,31 +303,31 @@ class Uploads:
             size = self._objects.put_file(upload_members_key(file.upload_id, file.number), made.content).size_bytes
         return file._replace(stored_bytes=size, members=orjson.dumps(made.members).decode())
 
-    def _end(self, tx: Tx, begun: UploadFileRow, file: UploadFileRow, owner: str) -> UploadFileRow:
-        """Completes a file, if it fits the others; returns it as the first of concurrent calls has completed it.
+    def _complete(self, tx: Tx, begun: UploadFileRow, file: UploadFileRow, owner: str) -> UploadFileRow:
+        """Completes a file whose paths fit the other files; returns it as the first concurrent call completed it.
 
-        `begun` is the file as read before; a file that was removed and begun anew meanwhile is another one.
+        `begun` is the file as read before: a file that was removed and begun anew meanwhile is refused.
         """
-        before = self._file(tx, file.upload_id, file.number, owner)
-        if before.finished and _is_same(before, begun):
+        before = self._require_file(tx, file.upload_id, file.number, owner)
+        if before.finished and _is_same_upload(before, begun):
             return before
         if before != begun:
             raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "The upload has no such file any more.")
         others = [other for other in sql.files(tx, file.upload_id) if other.finished and other.number != file.number]
-        beside = [path for other in others if other.parameter == file.parameter for path, _ in members_of(other)]
+        other_paths = [path for other in others if other.parameter == file.parameter for path, _ in members_of(other)]
         paths = [path for path, _ in members_of(file)]
-        problem = rules.path_problem(paths, beside)
+        problem = rules.path_problem(paths, other_paths)
         if problem is not None:
             entry = "" if file.members is None else f" has an entry {rules.shown(problem[0])} that"
             raise invalid(_FILE, f"{rules.shown(file.name)}{entry} {problem[1]}")
         if len(paths) + sum(len(members_of(other)) for other in others) > rules.MOST_FILES:
             raise invalid(_FILE, f"{rules.shown(file.name)} makes more than {rules.MOST_FILES:,} files in all")
-        _check_room(tx, owner, sum(other.stored_bytes for other in others), before, file)
+        _check_bounds(tx, owner, sum(other.stored_bytes for other in others), before, file)
         sql.change_file(tx, file)
         return file
 
 
-def _check_room(tx: Tx, owner: str, others: int, before: UploadFileRow, after: UploadFileRow) -> None:
+def _check_bounds(tx: Tx, owner: str, others: int, before: UploadFileRow, after: UploadFileRow) -> None:
     """Refuses bytes beyond the bounds of a file, of its upload with its `others`, and of the person."""
     name = rules.shown(after.name)
     if after.size_bytes > rules.MOST_FILE_BYTES:
@@ -333,13 +339,13 @@ def _check_room(tx: Tx, owner: str, others: int, before: UploadFileRow, after: U
         raise invalid(_FILE, f"{name} makes more than {most:,} bytes that wait for a start; each waits for an hour")
 
 
-def _is_same(one: UploadFileRow, other: UploadFileRow) -> bool:
+def _is_same_upload(one: UploadFileRow, other: UploadFileRow) -> bool:
     """Returns whether two rows are states of one sent file."""
     return (one.parameter, one.name, one.size_bytes) == (other.parameter, other.name, other.size_bytes)
 
 
 def _grown(file: UploadFileRow, size: int) -> UploadFileRow:
-    """Returns a file's row with the bytes that have arrived."""
+    """Returns a file's row with the size after new bytes."""
     return file._replace(size_bytes=size, stored_bytes=size)
 
 

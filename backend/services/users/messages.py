@@ -1,4 +1,4 @@
-"""Rows of users as messages."""
+"""Converts rows of users and sessions to messages."""
 
 import json
 from typing import Final
@@ -28,7 +28,7 @@ def chosen_workflows(row: UserRow | SessionRow) -> list[str] | None:
 
 
 def session_message(session: NewSession, *, needs_passkey: bool) -> sessions_pb2.Session:
-    """Returns a new session with its token; a pending one has nothing but the token of its second step."""
+    """Returns a new session with its token; a pending session has only the token of the second step."""
     if session.pending:
         return sessions_pb2.Session(pending_token=session.token)
     return sessions_pb2.Session(

@@ -35,9 +35,13 @@ _REPLACE_CHALLENGE = Command(
     .where(passkey_challenges.c.token_sha256 == bindparam("of_token_sha256"))
     .values(challenge=bindparam("new_challenge"))
 )
-_FORGET = Command(delete(passkey_challenges).where(passkey_challenges.c.token_sha256 == bindparam("token_sha256")))
-_FORGET_OF_PERSON = Command(delete(passkey_challenges).where(passkey_challenges.c.name == bindparam("name")))
-_FORGET_OLD = Command(delete(passkey_challenges).where(passkey_challenges.c.created_at < bindparam("before")))
+_REMOVE_CHALLENGE = Command(
+    delete(passkey_challenges).where(passkey_challenges.c.token_sha256 == bindparam("token_sha256"))
+)
+_REMOVE_CHALLENGES_OF_PERSON = Command(delete(passkey_challenges).where(passkey_challenges.c.name == bindparam("name")))
+_REMOVE_OLD_CHALLENGES = Command(
+    delete(passkey_challenges).where(passkey_challenges.c.created_at < bindparam("before"))
+)
 
 _COUNT_CODES = ScalarQuery[int](
     select(func.count()).select_from(recovery_codes).where(recovery_codes.c.name == bindparam("name"))
@@ -94,7 +98,7 @@ def remove(tx: Tx, credential_id: str) -> None:
 
 def remove_all(tx: Tx, name: str) -> None:
     """Removes every passkey, recovery code and challenge of a person."""
-    for command in (_REMOVE_OF_PERSON, _REMOVE_CODES, _FORGET_OF_PERSON):
+    for command in (_REMOVE_OF_PERSON, _REMOVE_CODES, _REMOVE_CHALLENGES_OF_PERSON):
         tx.enqueue(command, name=name)
 
 
@@ -105,31 +109,31 @@ def challenge(tx: Tx, token_sha256: str) -> ChallengeRow | None:
 
 def add_challenge(tx: Tx, row: ChallengeRow) -> None:
     """Writes the challenge under a token, in place of an earlier one."""
-    tx.enqueue(_FORGET, token_sha256=row.token_sha256)
+    tx.enqueue(_REMOVE_CHALLENGE, token_sha256=row.token_sha256)
     tx.enqueue(_ADD_CHALLENGE, **row._asdict())
 
 
 def replace_challenge(tx: Tx, token_sha256: str, challenge: str | None) -> None:
-    """Replaces the challenge under a token, which keeps its time; None marks an answered one."""
+    """Replaces the challenge under a token, and keeps its time of creation; None marks it as answered."""
     tx.enqueue(_REPLACE_CHALLENGE, of_token_sha256=token_sha256, new_challenge=challenge)
 
 
-def forget(tx: Tx, token_sha256: str) -> None:
+def remove_challenge(tx: Tx, token_sha256: str) -> None:
     """Removes the challenge under a token."""
-    tx.enqueue(_FORGET, token_sha256=token_sha256)
+    tx.enqueue(_REMOVE_CHALLENGE, token_sha256=token_sha256)
 
 
-def forget_of_person(tx: Tx, name: str) -> None:
+def remove_challenges_of_person(tx: Tx, name: str) -> None:
     """Removes all challenges of a person."""
-    tx.enqueue(_FORGET_OF_PERSON, name=name)
+    tx.enqueue(_REMOVE_CHALLENGES_OF_PERSON, name=name)
 
 
-def forget_old(tx: Tx, before: int) -> None:
+def remove_old_challenges(tx: Tx, before: int) -> None:
     """Removes challenges older than a time."""
-    tx.enqueue(_FORGET_OLD, before=before)
+    tx.enqueue(_REMOVE_OLD_CHALLENGES, before=before)
 
 
-def codes_left(tx: Tx, name: str) -> int:
+def count_codes(tx: Tx, name: str) -> int:
     """Returns the number of a person's recovery codes."""
     return tx.scalar_one(_COUNT_CODES, name=name)
 

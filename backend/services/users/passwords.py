@@ -30,7 +30,7 @@ MAX_CALLERS: Final = 4
 A console sends no more than two at a time, and retries refusals for this.
 """
 
-# Without the letters that are mistaken for others: 32 of them, 5 bits each.
+# 32 characters of 5 bits each, without letters that are mistaken for others.
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _GROUPS: Final = 5
 _GROUP: Final = 5
@@ -42,7 +42,7 @@ def new_password() -> str:
 
 
 class Passwords:
-    """Hashes and verifies passwords; call it within a slot and outside of transactions, because it takes long."""
+    """Hashes and verifies passwords; both take long, so call them within a slot and outside of transactions."""
 
     def __init__(self) -> None:
         self._slots = BoundedSemaphore(MAX_CONCURRENT)
@@ -64,7 +64,7 @@ class Passwords:
         """Waits until few enough passwords are being hashed.
 
         Raises:
-            ApiError: `rate_limited`, too many wait already.
+            ApiError: `rate_limited`, too many callers wait already.
         """
         if not self._callers.acquire(blocking=False):
             raise ApiError(
@@ -78,7 +78,7 @@ class Passwords:
 
     @contextmanager
     def slot_of_authenticated(self) -> Iterator[None]:
-        """Waits like `slot`, for callers who are authenticated: none is refused."""
+        """Waits like `slot`, but refuses nobody: for callers who are authenticated."""
         with self._slots:
             yield
 
@@ -86,18 +86,18 @@ class Passwords:
         """Returns the hash of a password, stored in its place."""
         return self._hasher.hash(_normal(password))
 
-    def matches(self, kept: str, password: str) -> bool:
+    def matches(self, stored_hash: str, password: str) -> bool:
         """Returns whether a stored hash is of this password."""
         from argon2.exceptions import VerifyMismatchError
 
         try:
-            return self._hasher.verify(kept, _normal(password))
+            return self._hasher.verify(stored_hash, _normal(password))
         except VerifyMismatchError:
             return False
 
-    def outdated(self, kept: str) -> bool:
+    def outdated(self, stored_hash: str) -> bool:
         """Returns whether a stored hash was made with other parameters than new ones."""
-        return self._hasher.check_needs_rehash(kept)
+        return self._hasher.check_needs_rehash(stored_hash)
 
 
 def _normal(password: str) -> str:
@@ -147,13 +147,13 @@ class PasswordVerifier:
 
         self._services.database.read(lambda tx: self._tries.refuse_waiting(tx, limits))
         with self._passwords.slot():
-            row, waits = self._services.database.write(count, lock_key=sql.OF_USERS)
+            row, waits = self._services.database.write(count, lock_key=sql.LOCK_KEY)
             # The first try of this process makes the decoy, whatever the name.
             decoy = self._passwords.decoy_hash
-            kept = decoy if row is None or row.issuer is not None else row.password_hash
-            matches = self._passwords.matches(kept, password)
+            stored_hash = decoy if row is None or row.issuer is not None else row.password_hash
+            matches = self._passwords.matches(stored_hash, password)
             verified = row if matches and row is not None and _may_enter(row) else None
-            fresh = self._passwords.hash(password) if verified and self._passwords.outdated(kept) else None
+            fresh = self._passwords.hash(password) if verified and self._passwords.outdated(stored_hash) else None
         if verified:
             return VerifiedUser(verified, fresh)
         details: dict[str, object] = {"address": address} if address else {}
@@ -162,11 +162,11 @@ class PasswordVerifier:
             if matches:
                 details["disabled"] = True
         target = None if row is None else name
-        self._services.database.write(lambda tx: self._audit(tx, target, actor, details), lock_key=sql.OF_USERS)
+        self._services.database.write(lambda tx: self._audit(tx, target, actor, details), lock_key=sql.LOCK_KEY)
         return None
 
     def _audit(self, tx: Tx, name: str | None, actor: str, details: dict[str, object]) -> None:
-        """Records at most once a minute how many failed for a name since, and whenever a wait begins.
+        """Records the failures of a name since the last record, at most once a minute and whenever a wait begins.
 
         Unknown names are counted together and not recorded, because the text may be a password.
         """
@@ -174,16 +174,16 @@ class PasswordVerifier:
         before, now = tries_sql.get(tx, subject), self._services.clock()
         tries = 1 if before is None else before.tries + 1
         audited_at = 0 if before is None else before.audited_at
-        news = bool(details.get("waits")) or rules.must_audit_refusal(audited_at, now)
+        must_audit = bool(details.get("waits")) or rules.must_audit_refusal(audited_at, now)
         tries_sql.put(
             tx,
             subject,
-            tries=0 if news else tries,
+            tries=0 if must_audit else tries,
             last_at=now,
             waits_until=0,
-            audited_at=now if news else audited_at,
+            audited_at=now if must_audit else audited_at,
         )
-        if news:
+        if must_audit:
             details |= {"tries": tries}
             audit.record(
                 tx, at=now, actor=actor, action="user.sign_in_refused", target=name or _NOBODY, details=details

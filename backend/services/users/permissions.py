@@ -15,7 +15,7 @@ from workflow_api.v1 import errors_pb2, users_pb2
 
 
 class RoleGuard:
-    """A `Guard` by the table of roles. Thread-safe."""
+    """`Guard` that permits calls by the table of roles. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -28,15 +28,15 @@ class RoleGuard:
         """
         if rpc in SIGNING_IN:
             return None
-        return self._database.read(lambda tx: _judge(tx, person, rpc, request))
+        return self._database.read(lambda tx: _check_call(tx, person, rpc, request))
 
 
-def _judge(tx: Tx, person: str, rpc: str, request: Message) -> frozenset[str] | None:
+def _check_call(tx: Tx, person: str, rpc: str, request: Message) -> frozenset[str] | None:
     row = sql.get(tx, person) if person else None
     if row is None or row.disabled_at is not None:
         raise ApiError(errors_pb2.ERROR_REASON_FORBIDDEN, "Nobody has signed in by this name.")
     rule = RULES.get(rpc)
-    chosen = _limits(row)
+    chosen = _workflow_limit(row)
     if (
         rule is None
         or role_of(row) not in rule.roles
@@ -47,16 +47,16 @@ def _judge(tx: Tx, person: str, rpc: str, request: Message) -> frozenset[str] | 
             "Your role does not allow this. An administrator can do it, or give you another role.",
         )
     if chosen is not None:
-        _refuse_others(tx, rule.workflow_limit, request, chosen)
+        _refuse_other_workflows(tx, rule.workflow_limit, request, chosen)
     return chosen
 
 
-def _limits(row: UserRow) -> frozenset[str] | None:
+def _workflow_limit(row: UserRow) -> frozenset[str] | None:
     chosen = chosen_workflows(row)
     return None if chosen is None else frozenset(chosen)
 
 
-def _refuse_others(tx: Tx, limit: WorkflowLimit, request: Any, chosen: frozenset[str]) -> None:
+def _refuse_other_workflows(tx: Tx, limit: WorkflowLimit, request: Any, chosen: frozenset[str]) -> None:
     """Raises a servicer's not-found error unless the requested object is of a chosen workflow."""
     if limit is WorkflowLimit.RUN:
         run_id: str = request.run_id
@@ -95,7 +95,7 @@ class Permissions(NamedTuple):
     def refuse_unknown(self, tx: Tx) -> None:
         """Raises ApiError `invalid_request` for a workflow that does not exist."""
         for workflow_id in self.workflow_ids or ():
-            if not sql.is_workflow(tx, workflow_id):
+            if not sql.workflow_exists(tx, workflow_id):
                 raise invalid("decides_for.workflow_ids", f"must name existing workflows; {workflow_id} is none")
 
     def columns(self) -> dict[str, object]:

@@ -20,7 +20,7 @@ class Limit(NamedTuple):
     """Failed sign-ins in a row that lock a subject, and the milliseconds without one that reset the count."""
 
     most: int
-    forgotten_ms: int
+    reset_ms: int
 
 
 NAME_AND_ADDRESS_LIMIT: Final = Limit(10, TRIES_KEPT_MS)
@@ -29,14 +29,14 @@ ADDRESS_LIMIT: Final = Limit(60, WAIT_MS)
 
 
 _IDLE_MS: Final = HOUR_MS
-_USE_NOTED_MS: Final = 60_000
+_USE_RECORDED_MS: Final = 60_000
 _REFUSAL_AUDITED_MS: Final = 60_000
 _CLOCKS_APART_MS: Final = 5_000
 """More than the clocks of two processes differ."""
 
 
 class Try(NamedTuple):
-    """Count of tries to sign in in a row, with one more, and the time until which others are refused, 0 for none.
+    """Number of tries to sign in in a row, and the time until which further tries are refused, 0 for none.
 
     A try counts as failed until it has succeeded, so concurrent tries gain nothing over successive ones.
     """
@@ -55,7 +55,7 @@ def sha256_hex(value: str) -> str:
     return hashlib.sha256(value.encode()).hexdigest()
 
 
-def session_lasts(session: SessionRow, now: int) -> bool:
+def is_session_valid(session: SessionRow, now: int) -> bool:
     """Returns whether a session, read with `disabled_at` of its user, can still be used."""
     return (
         session.disabled_at is None
@@ -67,7 +67,7 @@ def session_lasts(session: SessionRow, now: int) -> bool:
 
 def must_record_use(used_at: int, now: int) -> bool:
     """Returns whether a session's use must be written: at most once a minute."""
-    return not is_recent(used_at, now, _USE_NOTED_MS)
+    return not is_recent(used_at, now, _USE_RECORDED_MS)
 
 
 def seconds_to_wait(waits_until: int, now: int) -> int:
@@ -78,8 +78,8 @@ def seconds_to_wait(waits_until: int, now: int) -> int:
 
 
 def next_try(before: TriesRow | None, now: int, limit: Limit) -> Try:
-    """Returns the count of the row `before`, None for no tries, with one more try."""
-    if before is None or before.tries >= limit.most or not is_recent(before.last_at, now, limit.forgotten_ms):
+    """Returns the count after one more try; `before` is the row of the tries so far, None for no tries."""
+    if before is None or before.tries >= limit.most or not is_recent(before.last_at, now, limit.reset_ms):
         tries = 1
     else:
         tries = before.tries + 1
@@ -118,13 +118,13 @@ def name_alone(name: str) -> str:
 
 
 def _digest(*parts: str) -> str:
-    # A text typed as a name may be a password, so only digests are stored.
+    # A password may have been typed as a name, so only digests are stored.
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 CODES: Final = 10
 
-# Without the letters that are mistaken for others: 5 bits each, 80 in a code.
+# Without letters that are mistaken for others: 5 bits each, 80 bits in a code.
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _GROUPS: Final = 4
 _GROUP: Final = 4

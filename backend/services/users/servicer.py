@@ -11,7 +11,7 @@ from backend.services.users.administration import UserAdministration
 from backend.services.users.messages import session_message, user_message
 from backend.services.users.oidc.sign_in import AuthorizationResponse, ProviderSignIns
 from backend.services.users.passkeys.ceremony import PasskeyResponse
-from backend.services.users.passkeys.own import Confirmation, PasskeyManagement
+from backend.services.users.passkeys.management import Confirmation, PasskeyManagement
 from backend.services.users.passkeys.second_factor import SecondFactorSignIn
 from backend.services.users.passwords import Passwords
 from backend.services.users.permissions import permissions_of
@@ -50,7 +50,7 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
         """Returns users by name, disabled ones included."""
         paging = Paging(self._services.cursors, request)
         (name,) = paging.after or ("",)
-        rows = self._services.database.read(lambda tx: sql.by_name(tx, after=str(name), limit=paging.rows_to_read))
+        rows = self._services.database.read(lambda tx: sql.users_after(tx, after=str(name), limit=paging.rows_to_read))
         shown, token = paging.cut(rows, lambda row: (row.name,))
         passkeys = self._services.database.read(
             lambda tx: {row.name: passkeys_sql.count(tx, row.name) for row in shown}
@@ -68,8 +68,8 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
 
     def SetUserRole(self, request: users_pb2.SetUserRoleRequest, context: grpc.ServicerContext) -> users_pb2.User:
         """Changes the role and workflows of a person."""
-        may = permissions_of(request)
-        return user_message(self._administration.set_role(request.name, may, principal_of(context).audit_name))
+        permissions = permissions_of(request)
+        return user_message(self._administration.set_role(request.name, permissions, principal_of(context).audit_name))
 
     def RemoveUserPasskeys(
         self, request: users_pb2.RemoveUserPasskeysRequest, context: grpc.ServicerContext
@@ -95,7 +95,7 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
     def SignIn(self, request: sessions_pb2.SignInRequest, context: grpc.ServicerContext) -> sessions_pb2.Session:
         """Begins a session."""
         name, actor = request.name.strip().lower(), principal_of(context).audit_name
-        return self._opened(self._sign_ins.sign_in(name, request.password, request.address, actor))
+        return self._session_message(self._sign_ins.sign_in(name, request.password, request.address, actor))
 
     def GetSignInOptions(
         self, request: sessions_pb2.GetSignInOptionsRequest, context: grpc.ServicerContext
@@ -107,7 +107,7 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         self, request: sessions_pb2.BeginProviderSignInRequest, context: grpc.ServicerContext
     ) -> sessions_pb2.ProviderSignIn:
         """Begins a sign-in with the identity provider."""
-        url, attempt = self._configured().begin(request.redirect_uri)
+        url, attempt = self._require_provider().begin(request.redirect_uri)
         return sessions_pb2.ProviderSignIn(authorization_url=url, attempt=attempt)
 
     def FinishProviderSignIn(
@@ -118,7 +118,7 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         answer = AuthorizationResponse(
             request.redirect_uri, request.attempt, request.state, request.code, issuer, request.address
         )
-        return self._opened(self._configured().finish(answer, principal_of(context).audit_name))
+        return self._session_message(self._require_provider().finish(answer, principal_of(context).audit_name))
 
     def GetSession(
         self, request: sessions_pb2.GetSessionRequest, context: grpc.ServicerContext
@@ -153,11 +153,11 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         )
         return user_message(row)
 
-    def _opened(self, session: NewSession) -> sessions_pb2.Session:
+    def _session_message(self, session: NewSession) -> sessions_pb2.Session:
         needs_passkey = not session.pending and self._sign_ins.needs_passkey(session.row)
         return session_message(session, needs_passkey=needs_passkey)
 
-    def _configured(self) -> ProviderSignIns:
+    def _require_provider(self) -> ProviderSignIns:
         if self._provider is None:
             raise ApiError(
                 errors_pb2.ERROR_REASON_INVALID_REQUEST, "The settings of this deployment name no identity provider."
@@ -171,7 +171,7 @@ class PasskeysServicer(passkeys_pb2_grpc.PasskeysServiceServicer):
     def __init__(self, services: Services, passwords: Passwords, sign_ins: SignIns) -> None:
         self._sign_ins = sign_ins
         self._second_factor = SecondFactorSignIn(services)
-        self._own = PasskeyManagement(services, passwords, sign_ins)
+        self._management = PasskeyManagement(services, passwords, sign_ins)
 
     def BeginPasskeySignIn(
         self, request: passkeys_pb2.BeginPasskeySignInRequest, context: grpc.ServicerContext
@@ -197,7 +197,7 @@ class PasskeysServicer(passkeys_pb2_grpc.PasskeysServiceServicer):
         self, request: passkeys_pb2.GetPasskeysRequest, context: grpc.ServicerContext
     ) -> passkeys_pb2.PasskeysOfPerson:
         """Returns the passkeys of a session's person."""
-        rows, codes, required = self._own.listed(request.token)
+        rows, codes, required = self._management.listed(request.token)
         return passkeys_pb2.PasskeysOfPerson(
             passkeys=[_passkey(row) for row in rows], recovery_codes=codes, required=required
         )
@@ -206,28 +206,32 @@ class PasskeysServicer(passkeys_pb2_grpc.PasskeysServiceServicer):
         self, request: passkeys_pb2.BeginPasskeyRegistrationRequest, context: grpc.ServicerContext
     ) -> passkeys_pb2.PasskeyOptions:
         """Returns the options by which the browser makes a passkey."""
-        return passkeys_pb2.PasskeyOptions(options_json=self._own.begin_registration(request.token, request.host))
+        return passkeys_pb2.PasskeyOptions(
+            options_json=self._management.begin_registration(request.token, request.host)
+        )
 
     def FinishPasskeyRegistration(
         self, request: passkeys_pb2.FinishPasskeyRegistrationRequest, context: grpc.ServicerContext
     ) -> passkeys_pb2.PasskeyRegistration:
         """Adds a passkey."""
         actor = principal_of(context).audit_name
-        row, codes = self._own.register(request.token, request.label, _answer(request.answer), actor)
+        row, codes = self._management.register(request.token, request.label, _answer(request.answer), actor)
         return passkeys_pb2.PasskeyRegistration(passkey=_passkey(row), recovery_codes=codes)
 
     def BeginPasskeyConfirmation(
         self, request: passkeys_pb2.BeginPasskeyConfirmationRequest, context: grpc.ServicerContext
     ) -> passkeys_pb2.PasskeyOptions:
         """Returns the options by which a passkey confirms a change."""
-        return passkeys_pb2.PasskeyOptions(options_json=self._own.begin_confirmation(request.token, request.host))
+        return passkeys_pb2.PasskeyOptions(
+            options_json=self._management.begin_confirmation(request.token, request.host)
+        )
 
     def RemovePasskey(
         self, request: passkeys_pb2.RemovePasskeyRequest, context: grpc.ServicerContext
     ) -> passkeys_pb2.RemovePasskeyResponse:
         """Removes a passkey."""
         actor = principal_of(context).audit_name
-        self._own.remove(request.token, request.credential_id, _confirmation(request), actor)
+        self._management.remove(request.token, request.credential_id, _confirmation(request), actor)
         return passkeys_pb2.RemovePasskeyResponse()
 
     def ReplaceRecoveryCodes(
@@ -235,7 +239,9 @@ class PasskeysServicer(passkeys_pb2_grpc.PasskeysServiceServicer):
     ) -> passkeys_pb2.RecoveryCodes:
         """Makes new recovery codes."""
         actor = principal_of(context).audit_name
-        return passkeys_pb2.RecoveryCodes(codes=self._own.new_codes(request.token, _confirmation(request), actor))
+        return passkeys_pb2.RecoveryCodes(
+            codes=self._management.new_codes(request.token, _confirmation(request), actor)
+        )
 
 
 def _answer(given: passkeys_pb2.PasskeyAnswer) -> PasskeyResponse:

@@ -17,7 +17,7 @@ from backend.storage.retention import RowRetention
 from backend.storage.tables.users import ChallengeRow, UserRow
 from workflow_api.v1 import errors_pb2
 
-LASTS_MS: Final = 5 * 60_000
+CHALLENGE_MS: Final = 5 * 60_000
 
 Purpose = Literal["sign_in", "register", "confirm"]
 
@@ -31,7 +31,7 @@ class Challenges:
     def issue(self, tx: Tx, token: str, name: str, purpose: Purpose) -> str:
         """Returns a new challenge for a person's browser, in place of an earlier one."""
         now = self._clock()
-        passkeys_sql.forget_old(tx, now - LASTS_MS)
+        passkeys_sql.remove_old_challenges(tx, now - CHALLENGE_MS)
         challenge = urlsafe_b64encode(secrets.token_bytes(32)).decode().rstrip("=")
         passkeys_sql.add_challenge(tx, ChallengeRow(_key(token, purpose), name, purpose, challenge, now))
         return challenge
@@ -40,10 +40,10 @@ class Challenges:
         """Returns the challenge that was issued under a token.
 
         Raises:
-            ApiError: `unauthorized`, there is none, or it is too old.
+            ApiError: `unauthorized`, there is no challenge, or it is too old.
         """
         row = passkeys_sql.challenge(tx, _key(token, purpose))
-        if row is None or row.purpose != purpose or not 0 <= self._clock() - row.created_at < LASTS_MS:
+        if row is None or row.purpose != purpose or not 0 <= self._clock() - row.created_at < CHALLENGE_MS:
             raise expired()
         return row
 
@@ -60,7 +60,7 @@ class Challenges:
 
 
 def expired() -> ApiError:
-    """Returns the refusal of an answer without a challenge, or to one too old."""
+    """Returns the error for an answer whose challenge is missing or too old."""
     return ApiError(errors_pb2.ERROR_REASON_UNAUTHORIZED, "This took too long, or was done already: begin again.")
 
 
@@ -119,7 +119,7 @@ class SignIns:
             audit.record(tx, at=now, actor=actor, action="user.signed_in", target=name, details=details)
             return NewSession(token, sql.get_existing(tx, name), now)
 
-        return self._services.database.write(work, lock_key=sql.OF_USERS)
+        return self._services.database.write(work, lock_key=sql.LOCK_KEY)
 
     def passkey_required(self, person: UserRow | sql.SessionRow) -> bool:
         """Returns whether the person must have a passkey."""
@@ -135,16 +135,16 @@ class SignIns:
         """Returns the session of a token with the columns of its user, and records that it was used.
 
         Raises:
-            ApiError: `unauthorized`, it has ended or there never was one.
+            ApiError: `unauthorized`, the session has ended or never existed.
         """
         token_sha256, now = rules.sha256_hex(token), self._services.clock()
         session = self._services.database.read(lambda tx: self._require_session(tx, token_sha256))
         if rules.must_record_use(session.used_at, now):
-            self._services.database.write(lambda tx: sql.use_session(tx, token_sha256, now), lock_key=sql.OF_USERS)
+            self._services.database.write(lambda tx: sql.use_session(tx, token_sha256, now), lock_key=sql.LOCK_KEY)
         return session
 
     def sign_out(self, token: str, actor: str) -> sql.SessionRow | None:
-        """Ends a session, and returns it; None if there is none."""
+        """Ends a session, and returns its row; None if there is no such session."""
         token_sha256 = rules.sha256_hex(token)
 
         def work(tx: Tx) -> sql.SessionRow | None:
@@ -154,7 +154,7 @@ class SignIns:
                 audit.record(tx, at=self._services.clock(), actor=actor, action="user.signed_out", target=session.name)
             return session
 
-        return self._services.database.write(work, lock_key=sql.OF_USERS)
+        return self._services.database.write(work, lock_key=sql.LOCK_KEY)
 
     def change_password(self, token: str, password: str, new: str, address: str, actor: str) -> UserRow:
         """Changes the password of a session's person, ends their other sessions, and returns the person.
@@ -181,16 +181,16 @@ class SignIns:
             if row is None or not verified.matches(row):
                 raise _ended()
             sql.edit(tx, row, {"password_hash": new_hash, "password_is_temporary": 0})
-            sql.end_sessions(tx, name, but=token_sha256)
+            sql.end_sessions(tx, name, excluded=token_sha256)
             SignInTries.forget(tx, name, address)
             audit.record(tx, at=self._services.clock(), actor=actor, action="user.password_changed", target=name)
             return sql.get_existing(tx, name)
 
-        return self._services.database.write(work, lock_key=sql.OF_USERS)
+        return self._services.database.write(work, lock_key=sql.LOCK_KEY)
 
     def _require_session(self, tx: Tx, token_sha256: str) -> sql.SessionRow:
         session = sql.session(tx, token_sha256)
-        if session is None or not rules.session_lasts(session, self._services.clock()):
+        if session is None or not rules.is_session_valid(session, self._services.clock()):
             raise _ended()
         return session
 

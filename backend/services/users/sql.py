@@ -1,4 +1,4 @@
-"""SQL of users, their sessions, and the workflows that they decide for."""
+"""SQL of users and their sessions, and of the workflow that a requested object belongs to."""
 
 from typing import Final, NamedTuple
 
@@ -13,14 +13,14 @@ from backend.storage.tables.segments import approvals
 from backend.storage.tables.users import UserRow, sessions, users
 from backend.storage.tables.workflows import workflows
 
-OF_USERS: Final = "users"
-"""The lock key of changes of people, of their sessions and of failed sign-ins."""
+LOCK_KEY: Final = "users"
+"""Lock key of changes of users, of their sessions and of failed sign-ins."""
 
 _COLUMNS = [column.name for column in users.columns]
 
 
 class SessionRow(NamedTuple):
-    """A session with the columns of its person."""
+    """A session with the columns of its user."""
 
     token_sha256: str
     created_at: int
@@ -112,17 +112,17 @@ def by_identity(tx: Tx, issuer: str, subject: str) -> UserRow | None:
     return tx.first(_BY_IDENTITY, issuer=issuer, subject=subject)
 
 
-def by_name(tx: Tx, *, after: str, limit: int) -> list[UserRow]:
-    """Returns users who were ever added, by name, that come after a name."""
+def users_after(tx: Tx, *, after: str, limit: int) -> list[UserRow]:
+    """Returns users by name from after a name, disabled users included."""
     return tx.all(_BY_NAME, after=after, limit=limit)
 
 
-def enabled(tx: Tx) -> int:
+def count_enabled(tx: Tx) -> int:
     """Returns the number of enabled people."""
     return tx.scalar_one(_ENABLED)
 
 
-def other_administrators(tx: Tx, name: str) -> int:
+def count_other_administrators(tx: Tx, name: str) -> int:
     """Returns the number of enabled administrators besides a person."""
     return tx.scalar_one(_OTHER_ADMINISTRATORS, but=name)
 
@@ -159,10 +159,10 @@ def end_session(tx: Tx, token_sha256: str) -> None:
     tx.enqueue(_END, token_sha256=token_sha256)
 
 
-def end_sessions(tx: Tx, name: str, *, but: str = "") -> None:
-    """Removes every session and pending sign-in of a person, except one session if it is named."""
-    tx.enqueue(_END_OTHERS, of_name=name, kept=but)
-    passkeys_sql.forget_of_person(tx, name)
+def end_sessions(tx: Tx, name: str, *, excluded: str = "") -> None:
+    """Removes every session and pending sign-in of a person, except the session of digest `excluded`."""
+    tx.enqueue(_END_OTHERS, of_name=name, kept=excluded)
+    passkeys_sql.remove_challenges_of_person(tx, name)
 
 
 _OF_RUN: Final[ScalarQuery[str]] = ScalarQuery(
@@ -191,6 +191,6 @@ def workflow_of_approval(tx: Tx, approval_id: str) -> str | None:
     return tx.scalar(_OF_APPROVAL, of_approval_id=approval_id)
 
 
-def is_workflow(tx: Tx, workflow_id: str) -> bool:
+def workflow_exists(tx: Tx, workflow_id: str) -> bool:
     """Returns whether a workflow that was not deleted has this id."""
     return tx.scalar(_KNOWN, of_workflow_id=workflow_id) is not None

@@ -9,17 +9,17 @@ from backend.storage.database import Tx
 from workflow_api.v1 import errors_pb2
 
 Limits = Mapping[str, rules.Limit]
-"""The limits by the subjects that a try counts for."""
+"""Limits by subject, the key under which tries are counted: a name at an address, or an address."""
 
 
 def limits_of(name: str, address: str) -> Limits:
-    """Returns the subjects, with limits, of a try of a name from an address."""
+    """Returns the limits of a try with a name from an address, by subject."""
     subject = rules.name_and_address(name, address)
     return {subject: rules.NAME_AND_ADDRESS_LIMIT, **limits_of_address(address)}
 
 
 def limits_of_address(address: str) -> Limits:
-    """Returns the subjects, with limits, of a try from an address without a name."""
+    """Returns the limit of a try from an address without a name, by subject."""
     return {rules.address_alone(address): rules.ADDRESS_LIMIT}
 
 

@@ -11,7 +11,7 @@ from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.users import TriesRow, sign_in_tries
 
 MAX_SUBJECTS: Final = 10_000
-"""Most subjects kept: to evict one takes more tries than can be verified while it has to wait."""
+"""Most stored subjects: too many for an attacker to evict a waiting subject by tries under other names."""
 
 _COLUMNS = [column.key for column in sign_in_tries.columns]
 

@@ -10,7 +10,14 @@ from backend.services.dependencies import Services
 from backend.services.webhooks import delivery_sql, sql
 from backend.services.webhooks.attempts import new_secret
 from backend.services.webhooks.messages import EVENTS, events_of
-from backend.services.webhooks.rules import RUN_EVENTS, PausedReason, WebhookEvent, lock_of, networks, url_problems
+from backend.services.webhooks.rules import (
+    RUN_EVENTS,
+    PausedReason,
+    WebhookEvent,
+    delivery_lock,
+    networks,
+    url_problems,
+)
 from backend.settings import WebhookSettings
 from backend.storage.database import Tx
 from backend.storage.tables.webhooks import WebhookDeliveryRow, WebhookRow
@@ -26,7 +33,7 @@ class WebhookAdministration:
 
     def __init__(self, services: Services, settings: WebhookSettings) -> None:
         self._services = services
-        self._private = networks(settings.private_networks)
+        self._private_networks = networks(settings.private_networks)
 
     def create(self, request: webhooks_pb2.CreateWebhookRequest, actor: str) -> WebhookRow:
         """Creates a webhook of a key that is not revoked."""
@@ -57,7 +64,7 @@ class WebhookAdministration:
             if sql.count_of_key(tx, request.key_id) >= MOST_OF_KEY:
                 raise invalid("key_id", f"must name a key with fewer than {MOST_OF_KEY} webhooks: delete one first")
             sql.add(tx, row)
-            self._audit(tx, actor, "webhook.created", row, {"key_id": row.key_id, **_shown(row)})
+            self._audit(tx, actor, "webhook.created", row, {"key_id": row.key_id, **_audit_details(row)})
             return row
 
         return self._services.database.write(work)
@@ -72,7 +79,7 @@ class WebhookAdministration:
             given = {name: getattr(request, name) for name in ("url", "description") if request.HasField(name)}
             return WebhookRow(**{**row._asdict(), **given, **flags})
 
-        return self._change(request.webhook_id, actor, "webhook.edited", change, _shown)
+        return self._change(request.webhook_id, actor, "webhook.edited", change, _audit_details)
 
     def rotate(self, request: webhooks_pb2.RotateWebhookSecretRequest, actor: str) -> WebhookRow:
         """Issues a new secret; the present secret signs too for the overlap, an older overlap ends."""
@@ -89,10 +96,10 @@ class WebhookAdministration:
         """Stops deliveries; pausing again changes nothing."""
 
         def work(tx: Tx) -> WebhookRow:
-            row = found(tx, webhook_id)
+            row = require_webhook(tx, webhook_id)
             if delivery_sql.pause(tx, webhook_id, PausedReason.REQUESTED, self._services.clock()):
                 self._audit(tx, actor, "webhook.paused", row, {"reason": PausedReason.REQUESTED})
-            return found(tx, webhook_id)
+            return require_webhook(tx, webhook_id)
 
         return self._services.database.write(work)
 
@@ -100,12 +107,12 @@ class WebhookAdministration:
         """Makes waiting messages due, with all attempts again; resuming an active webhook changes nothing."""
 
         def work(tx: Tx) -> WebhookRow:
-            row = found(tx, webhook_id)
+            row = require_webhook(tx, webhook_id)
             if row.paused_at is None:
                 return row
             resumed = row._replace(paused_at=None, paused_reason=None, failing_since=None)
             sql.edit(tx, resumed)
-            delivery_sql.restart(tx, webhook_id, self._services.clock())
+            delivery_sql.restart_messages(tx, webhook_id, self._services.clock())
             self._audit(tx, actor, "webhook.resumed", row)
             return resumed
 
@@ -115,14 +122,14 @@ class WebhookAdministration:
         """Removes a webhook with its deliveries."""
 
         def work(tx: Tx) -> None:
-            row = found(tx, webhook_id)
+            row = require_webhook(tx, webhook_id)
             sql.remove(tx, webhook_id)
             self._audit(tx, actor, "webhook.deleted", row, {"key_id": row.key_id})
 
         self._services.database.write(work)
 
     def redeliver(self, webhook_id: str, message_id: str, actor: str) -> WebhookDeliveryRow:
-        """Makes a message due once more; a waiting one is due now."""
+        """Makes a message due now, whether it waits or its delivery has ended."""
 
         def delivery(tx: Tx) -> WebhookDeliveryRow:
             row = sql.delivery(tx, webhook_id, message_id)
@@ -133,14 +140,14 @@ class WebhookAdministration:
 
         def work(tx: Tx) -> WebhookDeliveryRow:
             delivery_sql.redeliver(tx, webhook_id, message_id, self._services.clock())
-            self._audit(tx, actor, "webhook.redelivered", found(tx, webhook_id), {"message_id": message_id})
+            self._audit(tx, actor, "webhook.redelivered", require_webhook(tx, webhook_id), {"message_id": message_id})
             return delivery(tx)
 
         run_id = self._services.database.read(delivery).run_id
-        return self._services.database.write(work, lock_key=lock_of(message_id, run_id))
+        return self._services.database.write(work, lock_key=delivery_lock(message_id, run_id))
 
     def _check_url(self, url: str) -> None:
-        problems = [("url", why) for why in url_problems(url, self._private)]
+        problems = [("url", why) for why in url_problems(url, self._private_networks)]
         if problems:
             raise ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=problems)
 
@@ -153,7 +160,7 @@ class WebhookAdministration:
         shown: Callable[[WebhookRow], dict[str, object]] = lambda _row: {},
     ) -> WebhookRow:
         def work(tx: Tx) -> WebhookRow:
-            changed = change(found(tx, webhook_id))
+            changed = change(require_webhook(tx, webhook_id))
             sql.edit(tx, changed)
             self._audit(tx, actor, action, changed, shown(changed))
             return changed
@@ -167,8 +174,8 @@ class WebhookAdministration:
         audit.record(tx, at=at, actor=actor, action=action, target=row.webhook_id, details=details)
 
 
-def found(tx: Tx, webhook_id: str) -> WebhookRow:
-    """Returns a webhook.
+def require_webhook(tx: Tx, webhook_id: str) -> WebhookRow:
+    """Returns the webhook of an id.
 
     Raises:
         ApiError: `not_found`.
@@ -198,7 +205,7 @@ def _flags(events: Iterable[WebhookEvent]) -> dict[str, int]:
     }
 
 
-def _shown(row: WebhookRow) -> dict[str, object]:
+def _audit_details(row: WebhookRow) -> dict[str, object]:
     """Returns the details for the audit trail, without paths and queries of addresses, which may be secrets."""
     from yarl import URL
 

@@ -1,4 +1,4 @@
-"""Attempts to deliver a message: its JSON and signature (Standard Webhooks 1.0.0), and the time of the next attempt."""
+"""Attempts to deliver a message: content and signature (Standard Webhooks 1.0.0), outcome and time of the next one."""
 
 import base64
 import logging
@@ -15,7 +15,7 @@ from backend.common.clock import HOUR_MS, to_text
 from backend.common.json_text import JsonObject
 from backend.services.audit import sql as audit
 from backend.services.webhooks import delivery_sql
-from backend.services.webhooks.delivery_sql import ClaimedRow, DueWebhookRow
+from backend.services.webhooks.delivery_sql import ClaimedMessageRow, DueWebhookRow
 from backend.services.webhooks.rules import DeliveryOutcome, DeliveryState, PausedReason
 from backend.storage.database import Tx
 
@@ -35,8 +35,8 @@ def valid_secrets(webhook: DueWebhookRow, at: int) -> tuple[str, ...]:
     return webhook.secret, webhook.previous_secret
 
 
-def message_body(row: ClaimedRow) -> str:
-    """Returns the JSON of a message, which all its attempts send; it names the run and holds nothing of its content."""
+def message_body(row: ClaimedMessageRow) -> str:
+    """Returns the JSON of a message, equal in all attempts; it names the run and has none of its content."""
     data: JsonObject = (
         {
             "run_id": row.run_id,
@@ -51,7 +51,7 @@ def message_body(row: ClaimedRow) -> str:
 
 
 def signed_headers(message_id: str, body: str, at: int, secrets_: Sequence[str]) -> Mapping[str, str]:
-    """Returns the headers of an attempt at that time, with a signature for each secret."""
+    """Returns the headers of an attempt at a time, with a signature for each secret."""
     moment = datetime.fromtimestamp(at // 1000, UTC)
     return {
         "webhook-id": message_id,
@@ -82,18 +82,18 @@ _DEAD_MS: Final = sum(BACK_OFF_MS) - HOUR_MS
 _LOG = logging.getLogger(__name__)
 
 
-def settle(tx: Tx, row: ClaimedRow, claim_id: str, outcome: DeliveryOutcome, at: int) -> None:
+def record_outcome(tx: Tx, row: ClaimedMessageRow, claim_id: str, outcome: DeliveryOutcome, at: int) -> None:
     """Records the outcome of an attempt, under the lock of the run; does nothing if the claim has lapsed.
 
-    A webhook at which every attempt failed, from the first of a message to its last, is dead: it is paused, and the
-    message waits until it is resumed, also if the receiver answers that it is gone for good.
+    A webhook is dead once all attempts of the whole schedule of a message have failed. A dead webhook, like one that
+    answers 410 (gone), is paused, and the message waits until the webhook is resumed.
     """
     if outcome.error is None:
         if delivery_sql.finish(tx, row, claim_id, DeliveryState.DELIVERED, at, status=outcome.status, error=None):
-            delivery_sql.note_success(tx, row.webhook_id)
+            delivery_sql.record_success(tx, row.webhook_id)
         return
     last = row.attempts > len(BACK_OFF_MS)
-    failing_since = delivery_sql.note_failure(tx, row.webhook_id, at)
+    failing_since = delivery_sql.record_failure(tx, row.webhook_id, at)
     dead = last and at - failing_since >= _DEAD_MS
     gone = outcome.status == _GONE
     if last and not dead and not gone:
@@ -110,11 +110,11 @@ def _pause(tx: Tx, webhook_id: str, reason: PausedReason, at: int) -> None:
         return
     audit.record(tx, at=at, actor=ACTOR, action="webhook.paused", target=webhook_id, details={"reason": reason})
 
-    def tell() -> None:
+    def report() -> None:
         metrics.WEBHOOKS_PAUSED.add(reason)
         _LOG.warning("Webhook %s is paused (%s); `workflow-api webhooks resume` resumes it", webhook_id, reason)
 
-    tx.after_commit(tell)
+    tx.after_commit(report)
 
 
 def _with_jitter(milliseconds: int) -> int:

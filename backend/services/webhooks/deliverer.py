@@ -1,4 +1,4 @@
-"""Delivers messages in a thread of its own, beside the deliverers of other processes."""
+"""Delivers due messages to webhooks, in one thread; several processes may deliver at once."""
 
 import asyncio
 import logging
@@ -17,8 +17,8 @@ from backend.common.ids import new_id
 from backend.services.run_traces import carrier_of_run
 from backend.services.webhooks import attempts, delivery_sql, wait_bounds_sql
 from backend.services.webhooks.attempts import message_body, signed_headers, valid_secrets
-from backend.services.webhooks.delivery_sql import ClaimedRow, DueWebhookRow
-from backend.services.webhooks.rules import ANNOUNCED, DeliveryOutcome, lock_of, networks
+from backend.services.webhooks.delivery_sql import ClaimedMessageRow, DueWebhookRow
+from backend.services.webhooks.rules import ANNOUNCED, DeliveryOutcome, delivery_lock, networks
 from backend.settings import WebhookSettings
 from backend.storage.database import Database, Tx
 from backend.storage.outage import RepeatedRounds
@@ -33,14 +33,14 @@ T = TypeVar("T")
 POLL_SECONDS: Final = 5.0
 """Seconds between rounds without an announcement: a killed process loses its announcements."""
 
-# Gathers changes, so that many make few rounds.
+# Gathers announcements, so that many changes make few rounds.
 _GATHER_SECONDS: Final = 0.05
-_AGAIN_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
 _DATABASE_THREADS: Final = 4
 _NAME_THREADS: Final = 16
 # Most attempts of one webhook at once, so that receivers that do not answer leave room for others.
-_AT_ONCE_OF_ONE: Final = 4
-# Time of a claim beyond the attempt's, to record the outcome.
+_CONCURRENT_OF_WEBHOOK: Final = 4
+# Added to the time-out of an attempt for the time of its claim, to record the outcome.
 _CLAIM_ALLOWANCE_SECONDS: Final = 10.0
 _GRACE_SECONDS: Final = 2.0
 _WAITS_BOUNDED_SECONDS: Final = 30.0
@@ -51,13 +51,13 @@ _LOG = logging.getLogger(__name__)
 class Deliverer:
     """Claims due messages and sends them; a claim lapses some time after the attempt must have ended.
 
-    So a message is sent at least once whatever process dies, and each by one process at a time. Messages of one run to
-    one webhook are sent one after the other, as only the first of them is ever due.
+    So a message is sent at least once even if a process dies, and by one process at a time. Messages of one run to one
+    webhook are sent in order, as only the first of them is due.
 
     A round begins when a change of any process announces messages, when the next one is due, and every `poll_seconds`.
 
-    A clock that was ahead when it set a time makes no message wait longer than the schedule says: waits are bounded
-    anew when the clock has gone back, and twice a minute, for other processes may have set times too.
+    No message waits longer than its schedule because a clock was ahead when it set the time: waits are bounded again
+    when the clock has gone back, and twice a minute, because other processes may have set times too.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Deliverer:
         self._clock = clock
         self._settings = settings
         self._poll_seconds = poll_seconds
-        self._private = networks(settings.private_networks)
+        self._private_networks = networks(settings.private_networks)
         self._claim_ms = round((settings.timeout_seconds + _CLAIM_ALLOWANCE_SECONDS) * 1000)
         self._threads = ThreadPoolExecutor(_DATABASE_THREADS, thread_name_prefix="webhooks-database")
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
@@ -76,7 +76,7 @@ class Deliverer:
         self._gathering = False
         self._ended = False
         self._sender: Sender | None = None
-        self._under_way: dict[asyncio.Task[None], tuple[ClaimedRow, str]] = {}
+        self._under_way: dict[asyncio.Task[None], tuple[ClaimedMessageRow, str]] = {}
         self._round_at = 0
         self._rounds = RepeatedRounds(
             _LOG, "Rounds of webhooks fail", "Rounds of webhooks succeed again", logging.ERROR
@@ -90,7 +90,7 @@ class Deliverer:
         self._database.listen(self._on_announced, ANNOUNCED)
 
     def stop(self) -> None:
-        """Claims nothing more, lets attempts end for two seconds, and leaves the others to the next process."""
+        """Claims no more messages, waits two seconds for attempts to end, and releases the claims of the rest."""
         self._ended = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
@@ -101,7 +101,7 @@ class Deliverer:
 
     def _run(self) -> None:
         assert self._loop is not None
-        # Threads to resolve names, so that a silent name server holds up nothing else.
+        # Name resolution has threads of its own, so that a silent name server blocks no database work.
         self._loop.set_default_executor(ThreadPoolExecutor(_NAME_THREADS, thread_name_prefix="webhooks-names"))
         self._loop.run_until_complete(self._serve())
 
@@ -130,7 +130,7 @@ class Deliverer:
             except Exception as error:  # noqa: BLE001 - the thread must not end
                 metrics.BACKGROUND_FAILURES.add(self._thread.name)
                 self._rounds.failed(error)
-                seconds = _AGAIN_SECONDS
+                seconds = _RETRY_SECONDS
             else:
                 self._rounds.succeeded()
             if not self._ended:
@@ -146,7 +146,7 @@ class Deliverer:
             return
 
     async def _claim_due(self) -> float:
-        """Claims as many due messages as there is room for, and begins to send them.
+        """Claims due messages, up to the limit of concurrent attempts, and begins to send them.
 
         Returns the seconds until the next round is due, if nothing wakes it before.
         """
@@ -164,7 +164,7 @@ class Deliverer:
         random.shuffle(due)
         busy = Counter(row.webhook_id for row, _ in self._under_way.values())
         for webhook in due:
-            most = min(room, _AT_ONCE_OF_ONE - busy[webhook.webhook_id])
+            most = min(room, _CONCURRENT_OF_WEBHOOK - busy[webhook.webhook_id])
             if most <= 0 or self._ended:
                 continue
             claim_id = new_id("clm")
@@ -173,7 +173,7 @@ class Deliverer:
             for row in rows:
                 task = asyncio.create_task(self._deliver(webhook, row, claim_id))
                 self._under_way[task] = row, claim_id
-                task.add_done_callback(self._done)
+                task.add_done_callback(self._on_done)
         next_at = min((webhook.due_at for webhook in found if webhook.due_at > at), default=until)
         return max(_GATHER_SECONDS, (next_at - at) / 1000)
 
@@ -181,28 +181,28 @@ class Deliverer:
         if self._database.read(lambda tx: wait_bounds_sql.any_waits_too_long(tx, at)):
             self._database.write(lambda tx: wait_bounds_sql.bound_waits(tx, at))
 
-    def _claim(self, webhook_id: str, claim_id: str, most: int) -> list[ClaimedRow]:
+    def _claim(self, webhook_id: str, claim_id: str, most: int) -> list[ClaimedMessageRow]:
         at = self._clock()
         return self._database.write(
-            _uncounted(lambda tx: delivery_sql.claim(tx, webhook_id, claim_id, at, at + self._claim_ms, most)),
+            _keeping_caches(lambda tx: delivery_sql.claim(tx, webhook_id, claim_id, at, at + self._claim_ms, most)),
             lock_key=f"webhook {webhook_id}",
         )
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _on_done(self, task: asyncio.Task[None]) -> None:
         self._under_way.pop(task, None)
-        # There is room for another one, and the next message of the run may be due.
+        # Another attempt may begin, and the next message of the run may be due.
         self._woken.set()
         if not task.cancelled() and (error := task.exception()):
             # The message's claim lapses, and the message is sent again.
             metrics.BACKGROUND_FAILURES.add(self._thread.name)
             _LOG.error("What came of an attempt could not be recorded", exc_info=error)
 
-    async def _deliver(self, webhook: DueWebhookRow, row: ClaimedRow, claim_id: str) -> None:
+    async def _deliver(self, webhook: DueWebhookRow, row: ClaimedMessageRow, claim_id: str) -> None:
         if self._sender is None:
             # Imported here, to spare time and memory of processes without webhooks.
             from backend.services.webhooks.sender import Sender
 
-            self._sender = Sender(self._private, self._settings.timeout_seconds)
+            self._sender = Sender(self._private_networks, self._settings.timeout_seconds)
         at = self._clock()
         body = message_body(row)
         headers = signed_headers(row.message_id, body, at, valid_secrets(webhook, at))
@@ -212,16 +212,16 @@ class Deliverer:
         def record() -> None:
             at = self._clock()
             self._database.write(
-                _uncounted(lambda tx: attempts.settle(tx, row, claim_id, outcome, at)),
-                lock_key=lock_of(row.message_id, row.run_id),
+                _keeping_caches(lambda tx: attempts.record_outcome(tx, row, claim_id, outcome, at)),
+                lock_key=delivery_lock(row.message_id, row.run_id),
             )
 
         await self._in_thread(record)
 
     async def _post(
-        self, sender: "Sender", webhook: DueWebhookRow, row: ClaimedRow, body: str, headers: Mapping[str, str]
+        self, sender: "Sender", webhook: DueWebhookRow, row: ClaimedMessageRow, body: str, headers: Mapping[str, str]
     ) -> DeliveryOutcome:
-        """Makes one attempt, as part of the trace of the run's start if traces are on."""
+        """Makes one attempt, within the trace of the run's start if tracing is on."""
         recording = tracing.active()
         if recording is None:
             return await _timed(sender.post(webhook.url, body, headers))
@@ -250,11 +250,12 @@ class Deliverer:
         for row, claim_id in left.values():
             await self._release(row, claim_id)
 
-    async def _release(self, row: ClaimedRow, claim_id: str) -> None:
+    async def _release(self, row: ClaimedMessageRow, claim_id: str) -> None:
         def change() -> None:
             at = self._clock()
             self._database.write(
-                lambda tx: delivery_sql.release(tx, row, claim_id, at), lock_key=lock_of(row.message_id, row.run_id)
+                lambda tx: delivery_sql.release(tx, row, claim_id, at),
+                lock_key=delivery_lock(row.message_id, row.run_id),
             )
 
         try:
@@ -266,8 +267,8 @@ class Deliverer:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
-def _uncounted(work: Callable[[Tx], T]) -> Callable[[Tx], T]:
-    """Marks work that changes only webhooks and messages, on which no cached answer depends."""
+def _keeping_caches(work: Callable[[Tx], T]) -> Callable[[Tx], T]:
+    """Wraps work that changes only webhooks and messages, on which no cached answer depends, to keep caches valid."""
 
     def change(tx: Tx) -> T:
         tx.keeps_caches_valid = True
@@ -277,7 +278,7 @@ def _uncounted(work: Callable[[Tx], T]) -> Callable[[Tx], T]:
 
 
 async def _timed(attempt: Awaitable[DeliveryOutcome]) -> DeliveryOutcome:
-    """Measures an attempt alone, without the reads before it."""
+    """Awaits an attempt, and measures its duration without the reads before it."""
     began = perf_counter()
     outcome = await attempt
     metrics.WEBHOOK_SECONDS.observe(perf_counter() - began)

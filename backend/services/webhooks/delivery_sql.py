@@ -37,8 +37,8 @@ class DueWebhookRow(NamedTuple):
     due_at: int
 
 
-class ClaimedRow(NamedTuple):
-    """A message that this process is to send now."""
+class ClaimedMessageRow(NamedTuple):
+    """A message that this process has claimed to send."""
 
     webhook_id: str
     message_id: str
@@ -109,8 +109,8 @@ _TAKE = Command(
     )
 )
 _TAKEN = Query(
-    ClaimedRow,
-    select_row(ClaimedRow, webhook_deliveries, runs)
+    ClaimedMessageRow,
+    select_row(ClaimedMessageRow, webhook_deliveries, runs)
     .outerjoin(runs, runs.c.run_id == webhook_deliveries.c.run_id)
     .where(
         webhook_deliveries.c.webhook_id == _WEBHOOK,
@@ -138,7 +138,7 @@ _RELEASE = Command(
     .where(*_OF_CLAIM)
     .values(claim=null(), due_at=_AT, attempts=webhook_deliveries.c.attempts - _ONE)
 )
-# Also if a redelivery came later.
+# The first pending message, which a later redelivery may have made pending again.
 _NEXT = (
     select(func.min(webhook_deliveries.c.ordinal))
     .where(
@@ -158,12 +158,12 @@ _RELEASE_NEXT = Command(
     )
     .values(due_at=_AT)
 )
-_SUCCEEDED = Command(
+_CLEAR_FAILING_SINCE = Command(
     update(webhooks)
     .where(webhooks.c.webhook_id == _WEBHOOK, webhooks.c.failing_since.is_not(None))
     .values(failing_since=null())
 )
-_FAILED = Command(
+_SET_FAILING_SINCE = Command(
     update(webhooks)
     .where(
         webhooks.c.webhook_id == _WEBHOOK,
@@ -211,7 +211,7 @@ def due_webhooks(tx: Tx, until: int) -> list[DueWebhookRow]:
     return tx.all(_DUE, at_ms=until)
 
 
-def claim(tx: Tx, webhook_id: str, claim_id: str, at: int, lapses_at: int, most: int) -> list[ClaimedRow]:
+def claim(tx: Tx, webhook_id: str, claim_id: str, at: int, lapses_at: int, most: int) -> list[ClaimedMessageRow]:
     """Claims up to `most` due messages of an active webhook until `lapses_at`, longest due first.
 
     Claims of one webhook are made under one lock, so that no two processes get the same message.
@@ -221,9 +221,9 @@ def claim(tx: Tx, webhook_id: str, claim_id: str, at: int, lapses_at: int, most:
 
 
 def finish(
-    tx: Tx, row: ClaimedRow, claim_id: str, state: str, at: int, *, status: int | None, error: str | None
+    tx: Tx, row: ClaimedMessageRow, claim_id: str, state: str, at: int, *, status: int | None, error: str | None
 ) -> bool:
-    """Ends a message, and makes the next one of its run due; False if another process has the claim."""
+    """Ends a delivery, and makes the next message of its run due; returns False if another process has the claim."""
     finished = tx.run(
         _FINISH,
         of_webhook_id=row.webhook_id,
@@ -239,7 +239,9 @@ def finish(
     return bool(finished)
 
 
-def retry(tx: Tx, row: ClaimedRow, claim_id: str, next_at: int, *, status: int | None, error: str | None) -> bool:
+def retry(
+    tx: Tx, row: ClaimedMessageRow, claim_id: str, next_at: int, *, status: int | None, error: str | None
+) -> bool:
     """Sets the time of the next attempt; returns False if another process has the claim."""
     return bool(
         tx.run(
@@ -254,20 +256,20 @@ def retry(tx: Tx, row: ClaimedRow, claim_id: str, next_at: int, *, status: int |
     )
 
 
-def release(tx: Tx, row: ClaimedRow, claim_id: str, at: int) -> None:
+def release(tx: Tx, row: ClaimedMessageRow, claim_id: str, at: int) -> None:
     """Gives up the claim of an attempt that was cut short."""
     tx.announce(ANNOUNCED)
     tx.enqueue(_RELEASE, of_webhook_id=row.webhook_id, of_message_id=row.message_id, of_claim=claim_id, at_ms=at)
 
 
-def note_success(tx: Tx, webhook_id: str) -> None:
-    """Records that a webhook answers."""
-    tx.enqueue(_SUCCEEDED, of_webhook_id=webhook_id)
+def record_success(tx: Tx, webhook_id: str) -> None:
+    """Records that an attempt at a webhook succeeded."""
+    tx.enqueue(_CLEAR_FAILING_SINCE, of_webhook_id=webhook_id)
 
 
-def note_failure(tx: Tx, webhook_id: str, at: int) -> int:
+def record_failure(tx: Tx, webhook_id: str, at: int) -> int:
     """Records that an attempt failed; returns the time since which every attempt has failed."""
-    tx.enqueue(_FAILED, of_webhook_id=webhook_id, at_ms=at)
+    tx.enqueue(_SET_FAILING_SINCE, of_webhook_id=webhook_id, at_ms=at)
     since = tx.scalar(_FAILING_SINCE, of_webhook_id=webhook_id)
     return at if since is None else since
 
@@ -277,8 +279,8 @@ def pause(tx: Tx, webhook_id: str, reason: str, at: int) -> bool:
     return bool(tx.run(_PAUSE, of_webhook_id=webhook_id, new_reason=reason, at_ms=at))
 
 
-def restart(tx: Tx, webhook_id: str, at: int) -> None:
-    """Makes all waiting messages due now, with all attempts again; no other change may run beside this one."""
+def restart_messages(tx: Tx, webhook_id: str, at: int) -> None:
+    """Makes all waiting messages due now, with all attempts again; no other change may run at the same time."""
     tx.announce(ANNOUNCED)
     tx.enqueue(_RESTART, of_webhook_id=webhook_id, at_ms=at)
 

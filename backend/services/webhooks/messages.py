@@ -1,4 +1,4 @@
-"""Rows of webhooks and deliveries as messages."""
+"""Converts rows of webhooks and deliveries to messages."""
 
 from typing import Final
 

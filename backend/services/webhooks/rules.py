@@ -1,4 +1,4 @@
-"""Rules of webhooks: events and states as tables spell them, and the addresses that messages may be sent to."""
+"""Rules of webhooks: events and states by their names in tables, and the addresses that messages may be sent to."""
 
 import ipaddress
 import socket
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from backend.storage.database import run_of
 
 ANNOUNCED: Final = "webhooks"
-"""Name that a change announces to the deliverers of all processes if a message may be due with it."""
+"""Name of the announcement to the deliverers of all processes that a message may be due."""
 
 
 class WebhookEvent(StrEnum):
@@ -31,7 +31,7 @@ RUN_EVENTS: Final = (
     WebhookEvent.APPROVAL_REMINDED,
     WebhookEvent.APPROVAL_EXPIRED,
 )
-"""Events of a key's own runs, which a webhook has unless others are chosen."""
+"""Events of a key's own runs: the default events of a webhook."""
 
 
 class DeliveryState(StrEnum):
@@ -51,7 +51,7 @@ class PausedReason(StrEnum):
 
 
 class DeliveryOutcome(NamedTuple):
-    """The status of an answer, and a word for the failure; each None if there was none."""
+    """Outcome of an attempt: the HTTP status, None without an answer, and a word for the failure, None for success."""
 
     status: int | None
     error: str | None
@@ -65,8 +65,8 @@ _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _ALLOCATED: Final = ipaddress.IPv6Network("2000::/3")
 
 
-def lock_of(message_id: str, run_id: str | None) -> str:
-    """Returns the lock key of changes of a delivery: the lock key of its run, whose messages stay in order."""
+def delivery_lock(message_id: str, run_id: str | None) -> str:
+    """Returns the lock key of changes of a delivery: the key of its run, so that messages of a run stay in order."""
     return f"message {message_id}" if run_id is None else run_of(run_id)
 
 
@@ -77,13 +77,13 @@ def networks(ranges: Iterable[str]) -> tuple[Network, ...]:
 
 def is_allowed(address: Address, private: Sequence[Network]) -> bool:
     """Returns whether a connection to this address may be made."""
-    reached = _reached(address)
+    reached = _embedded_ipv4(address)
     return is_private(reached, private) or _is_public(reached)
 
 
 def is_private(address: Address, private: Sequence[Network]) -> bool:
     """Returns whether the address lies in one of the private networks that the settings allow."""
-    reached = _reached(address)
+    reached = _embedded_ipv4(address)
     return any(reached in network for network in private)
 
 
@@ -119,7 +119,7 @@ def url_problems(text: str, private: Sequence[Network]) -> Iterator[str]:
 
 
 def _literal(host: str) -> Address | None:
-    """Returns the address of a literal host, short and numeric forms such as `127.1` included, else None."""
+    """Returns the IP address that a host spells, also in a short form such as `127.1`; None for a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -130,8 +130,8 @@ def _literal(host: str) -> Address | None:
         return None
 
 
-def _reached(address: Address) -> Address:
-    """Returns the IPv4 address that an IPv6 address stands for, else the address itself."""
+def _embedded_ipv4(address: Address) -> Address:
+    """Returns the IPv4 address embedded in an IPv6 address (NAT64, mapped, 6to4), or else the address itself."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _NAT64:
             return ipaddress.IPv4Address(address.packed[-4:])

@@ -1,4 +1,4 @@
-"""Sends one message over HTTP, to an allowed address and within bounds of time and size."""
+"""HTTP client of webhooks: sends a message to an allowed address, within bounds of time and size."""
 
 import asyncio
 import ipaddress
@@ -19,14 +19,14 @@ _HEADERS: Final = 64
 
 
 class _RefusedAddressError(OSError):
-    """The address may not be connected to."""
+    """Connections to the address are not allowed."""
 
 
 class Sender:
     """An HTTP client of one event loop; each attempt has a connection of its own.
 
-    The address is checked when the socket is made, after names were resolved, so no answer of a name server gets past
-    the check. Redirects are not followed, proxies not used, bodies of answers not read.
+    The address is checked when the socket is made, after names were resolved, so no answer of a name server can
+    evade the check. Redirects are not followed, proxies not used, bodies of answers not read.
     """
 
     def __init__(self, private: Sequence[Network], timeout_seconds: float) -> None:
@@ -76,7 +76,7 @@ def _outcome(status: int) -> DeliveryOutcome:
 
 
 def guarded_session(private: Sequence[Network], *, encrypted: bool) -> aiohttp.ClientSession:
-    """Returns an HTTP client that connects to public addresses and to private networks; unencrypted to these alone."""
+    """Makes an HTTP client that connects to public addresses and `private` networks; unencrypted only to the latter."""
 
     def checked_socket(info: aiohttp.AddrInfoType) -> socket.socket:
         family, kind, protocol, _, address = info

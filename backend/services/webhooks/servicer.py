@@ -7,7 +7,7 @@ from backend.common.paging import Paging
 from backend.rpc.callers import principal_of
 from backend.services.dependencies import Services
 from backend.services.webhooks import sql
-from backend.services.webhooks.administration import WebhookAdministration, found
+from backend.services.webhooks.administration import WebhookAdministration, require_webhook
 from backend.services.webhooks.messages import delivery_message, webhook_message
 from backend.settings import WebhookSettings
 from backend.storage.database import Tx
@@ -34,7 +34,7 @@ class WebhooksServicer(webhooks_pb2_grpc.WebhooksServiceServicer):
         """Returns one webhook."""
 
         def work(tx: Tx) -> tuple[WebhookRow, int]:
-            return found(tx, request.webhook_id), sql.count_pending(tx, request.webhook_id)
+            return require_webhook(tx, request.webhook_id), sql.count_pending(tx, request.webhook_id)
 
         row, pending = self._services.database.read(work)
         return webhook_message(row, pending, self._services.clock())
@@ -97,7 +97,7 @@ class WebhooksServicer(webhooks_pb2_grpc.WebhooksServiceServicer):
         before, before_id = paging.after or (MAX_MS, "")
 
         def work(tx: Tx) -> list[WebhookDeliveryRow]:
-            found(tx, request.webhook_id)
+            require_webhook(tx, request.webhook_id)
             return sql.deliveries(
                 tx, request.webhook_id, before=int(before), before_id=str(before_id), limit=paging.rows_to_read
             )

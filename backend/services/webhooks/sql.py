@@ -38,7 +38,7 @@ MAX_COUNTED: Final = 10_000
 
 
 class KeyStateRow(NamedTuple):
-    """State of a key: whether it is revoked."""
+    """A key, and the time when it was revoked, if it was."""
 
     key_id: str
     revoked_at: int | None
@@ -160,7 +160,7 @@ FLAGS: Final[Mapping[WebhookEvent, Column[int]]] = {
     WebhookEvent.SCHEDULE_SKIPPED: webhooks.c.schedule_skipped,
     WebhookEvent.SCHEDULE_FAILED: webhooks.c.schedule_failed,
 }
-"""The column that says whether a webhook reports an event."""
+"""Flag column by event: whether a webhook subscribes to it."""
 
 _RUN: BindParameter[str] = bindparam("of_run_id")
 _AT = cast(bindparam("at_ms"), BigInteger)
@@ -189,7 +189,7 @@ _MESSAGE_COLUMNS: Final = (
 
 
 def _add(event: WebhookEvent) -> Command:
-    """Returns the insert of one message for each webhook that reports the event, except those of revoked keys."""
+    """Makes the insert of one message for each webhook that subscribes to the event, except those of revoked keys."""
     messages = (
         select(
             webhooks.c.webhook_id,
@@ -221,7 +221,7 @@ _ADD: Final[Mapping[WebhookEvent, Command]] = {event: _add(event) for event in R
 
 
 def _add_of_schedule(event: WebhookEvent) -> Command:
-    """Returns the insert of one message for each webhook that tells of the event and whose key has the workflow."""
+    """Makes the insert of one message for each webhook that subscribes to the event and whose key has the workflow."""
     messages = (
         select(
             webhooks.c.webhook_id,
@@ -262,7 +262,7 @@ def add_messages(tx: Tx, event: WebhookEvent, run_id: str, at: int) -> None:
 
 
 def add_schedule_messages(tx: Tx, event: WebhookEvent, workflow_id: str, data: str, at: int) -> None:
-    """Writes the messages of a decision on a schedule; `data` is their JSON. Those of schedules are in no order."""
+    """Writes the messages of a decision on a schedule; `data` is their JSON. They are sent in no order."""
     tx.announce(ANNOUNCED)
     tx.enqueue(
         _ADD_OF_SCHEDULE[event],

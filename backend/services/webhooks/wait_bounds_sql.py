@@ -1,4 +1,4 @@
-"""SQL that bounds how long messages wait: a clock that was ahead may have set their times."""
+"""SQL that bounds the waits of messages, whose times a clock that was ahead may have set."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from backend.storage.statements import Command, ScalarQuery
 from backend.storage.tables.webhooks import webhook_deliveries, webhooks
 
 LONGEST_CLAIM_MS: Final = 60_000
-"""Bound on the time of a claim for any `webhooks.timeout_seconds`."""
+"""Longest time of a claim, for any `webhooks.timeout_seconds`."""
 
 _LONGEST_PAUSES_MS: Final = tuple(pause + round(pause * JITTER) for pause in BACK_OFF_MS)
 
@@ -38,10 +38,10 @@ _BOUND = Command(update(webhook_deliveries).where(*_WAITS_TOO_LONG).values(due_a
 
 
 def any_waits_too_long(tx: Tx, at: int) -> bool:
-    """Returns whether a message to an active webhook waits longer from now on than its schedule can ask for."""
+    """Returns whether a message to an active webhook is due later than its schedule allows."""
     return tx.scalar(_ANY, at_ms=at) is not None
 
 
 def bound_waits(tx: Tx, at: int) -> None:
-    """Shortens waits that are too long to the longest pause of their attempt."""
+    """Shortens each too long wait to the longest pause before its next attempt."""
     tx.enqueue(_BOUND, at_ms=at)

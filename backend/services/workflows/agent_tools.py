@@ -1,4 +1,4 @@
-"""The tools of agents that call a model, as definitions have them: words, agents and MCP servers."""
+"""Reads the field `tools` of an agent's definition: words for built-in functions, agents and MCP servers."""
 
 import re
 from collections.abc import Iterator
@@ -7,19 +7,19 @@ from typing import Final
 
 from backend.common.json_text import JsonMapping
 
-WORDS: Final = ("inputs", "files", "connectors")
-"""Tools that a word names."""
+TOOL_WORDS: Final = ("inputs", "files", "connectors")
+"""Words that name built-in tools."""
 
 FUNCTIONS: Final = {
     "inputs": ("list_inputs", "read_input"),
     "files": ("list_files", "read_file"),
     "connectors": ("list_connector_objects", "read_connector_object"),
 }
-"""Names of the functions that each word gives the model."""
+"""Names of the model's functions, by word."""
 
 MOST_CALLS: Final = 200
 """Most calls of tools in one attempt."""
-USUAL_CALLS: Final = 50
+DEFAULT_CALLS: Final = 50
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME: Final = 64
 
@@ -31,17 +31,17 @@ def function_name(agent: str) -> str:
 
 def agent_tools(agent: JsonMapping) -> list[str]:
     """Returns the names of the agents that an agent of type `llm` has as tools."""
-    return [tool["agent"] for tool in _mappings(agent) if "agent" in tool]
+    return [tool["agent"] for tool in _tool_objects(agent) if "agent" in tool]
 
 
 def server_tools(agent: JsonMapping) -> list[JsonMapping]:
     """Returns the MCP servers that an agent of type `llm` has as tools, each with `mcp`, `secret` and `only`."""
-    return [tool for tool in _mappings(agent) if "mcp" in tool]
+    return [tool for tool in _tool_objects(agent) if "mcp" in tool]
 
 
 def is_allowed_server(url: str, hosts: AbstractSet[str]) -> bool:
     """Returns whether an MCP server is on one of the hosts that the deployment allows."""
-    # As the client reads it; imported here, because commands that start a backend do not need it.
+    # Parsed as the client does; imported here, because commands that start a backend do not need it.
     from yarl import URL
 
     try:
@@ -52,21 +52,21 @@ def is_allowed_server(url: str, hosts: AbstractSet[str]) -> bool:
 
 
 def words(agent: JsonMapping) -> list[str]:
-    """Returns the tools that a word names."""
+    """Returns the words in the tools of an agent."""
     return [tool for tool in agent.get("tools") or () if isinstance(tool, str)]
 
 
 def most_calls(agent: JsonMapping) -> int:
     """Returns the number of calls of tools that one attempt may make.
 
-    An agent with words alone may make as many as before there were other tools.
+    Without `max_tool_calls`, an agent that has only words keeps the limit of earlier releases.
     """
     given = agent.get("max_tool_calls")
     if given is not None:
         return int(given)
-    return USUAL_CALLS if any(_mappings(agent)) else MOST_CALLS
+    return DEFAULT_CALLS if any(_tool_objects(agent)) else MOST_CALLS
 
 
-def _mappings(agent: JsonMapping) -> Iterator[JsonMapping]:
+def _tool_objects(agent: JsonMapping) -> Iterator[JsonMapping]:
     if agent.get("type") == "llm":
         yield from (tool for tool in agent.get("tools") or () if isinstance(tool, dict))

@@ -30,7 +30,7 @@ from backend.services.workflows.manifests.yaml_reader import read_documents
 from backend.services.workflows.new_versions import ApplyResult, add_next_version, apply_manifests, next_version
 from backend.services.workflows.pruning import AppliedVersions, prune
 from backend.services.workflows.schedules import sync_schedules
-from backend.services.workflows.sets import ownership
+from backend.services.workflows.sets import check_ownership
 from backend.storage.database import Database, Tx
 from workflow_api.v1 import definitions_pb2, workflows_pb2
 
@@ -204,7 +204,7 @@ def apply_files(
     """Applies all files, or none; a dry run applies them in a transaction that is rolled back.
 
     Raises:
-        ApiError: see `load_manifests`, `lock_packages`, `ownership`, `apply_manifests` and `prune`;
+        ApiError: see `load_manifests`, `lock_packages`, `check_ownership`, `apply_manifests` and `prune`;
             `invalid_request`, if the files do not hold the expected documents, or a newer version exists.
     """
     files = [
@@ -226,7 +226,7 @@ def apply_files(
 
     def work(tx: Tx) -> list[Report]:
         require_versions(tx, manifests, expected)
-        owned = ownership(tx, manifests, request)
+        owned = check_ownership(tx, manifests, request)
         applied = apply_manifests(tx, manifests, now=now, actor=actor, owned=owned)
         pruned = prune(tx, owned, AppliedVersions(naming, manifests, applied), now=now, actor=actor)
         found = reports(tx, applied, capabilities, definitions=request.dry_run)

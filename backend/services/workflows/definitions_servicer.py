@@ -152,9 +152,9 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
     ) -> definitions_pb2.ListSetsResponse:
         """Sets by name, with what each owns."""
         # Read with manifests, which are imported when they are needed.
-        from backend.services.workflows.sets import set_page
+        from backend.services.workflows.sets import list_sets
 
-        return set_page(self._services, request)
+        return list_sets(self._services, request)
 
     def RestoreWorkflowVersion(
         self, request: definitions_pb2.RestoreWorkflowVersionRequest, context: grpc.ServicerContext

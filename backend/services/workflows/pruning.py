@@ -1,4 +1,4 @@
-"""Pruning: deletion of what a set owns and the files of an apply no longer have, in the transaction of that apply."""
+"""Pruning: an apply deletes, in its transaction, the definitions that its set owns and its files lack."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -19,10 +19,10 @@ from workflow_api.v1 import errors_pb2
 
 
 class AppliedVersions:
-    """Versions of workflows that name a definition, those that this transaction has written included.
+    """Finds the versions of workflows that name a definition, also among versions that this transaction has written.
 
-    Only this transaction can read what it has written, and another try writes it again. So these versions are looked
-    up by the texts of the documents, or by the version before where they share the definition of that.
+    Other transactions cannot read the written versions, and a retry writes them again. So these are looked up in the
+    applied documents, or in the previous version if they share its definition.
     """
 
     def __init__(self, stored: NamingVersions, manifests: Sequence[Manifest], applied: Sequence[ApplyResult]) -> None:
@@ -52,21 +52,21 @@ def _names(text: str, key: ResourceKey) -> bool:
 
 
 def prune(tx: Tx, owned: Ownership, naming: NamingVersions, *, now: int, actor: str) -> list[ApplyResult]:
-    """Deletes what a set owns and the documents lack, after they were written; returns an outcome for each.
+    """Deletes the definitions that a set owns and the applied documents lack; returns an outcome for each definition.
 
-    All are marked as deleted before their uses are looked up: what is pruned does not keep anything else.
+    All are marked as deleted before their uses are looked up, so uses among pruned definitions do not count.
 
     Raises:
-        ApiError: `invalid_request`, with the names of what uses any of them.
+        ApiError: `invalid_request`, with the names of users of any of the definitions.
         UnreadError: definitions must be read first.
     """
-    gone = [definitions.Definition(_kind(row.kind), row.definition_id, row.name, row.version) for row in owned.pruned]
-    for found in gone:
+    pruned = [definitions.Definition(_kind(row.kind), row.definition_id, row.name, row.version) for row in owned.pruned]
+    for found in pruned:
         remove(tx, found, now=now, actor=actor, owner_set=owned.set_name)
     problems: list[tuple[str, str]] = []
     sentences: list[str] = []
     unread: list[tuple[ResourceKey, Version]] = []
-    for found in gone:
+    for found in pruned:
         try:
             used_by = list(users_of(tx, found, naming))
         except UnreadError as error:
@@ -82,7 +82,7 @@ def prune(tx: Tx, owned: Ownership, naming: NamingVersions, *, now: int, actor: 
     if problems:
         message = f"Nothing was applied, because set {owned.set_name} cannot be pruned: {'; '.join(sentences[:_MOST])}."
         raise ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, message, problems=problems[:_MOST_PROBLEMS])
-    return [_outcome(found, owned) for found in gone]
+    return [_outcome(found, owned) for found in pruned]
 
 
 _MOST = 20

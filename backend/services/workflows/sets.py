@@ -1,4 +1,4 @@
-"""Sets: names that own definitions, so that an apply for one set neither changes nor prunes what another one owns.
+"""Sets: names that own definitions, so that an apply for one set neither changes nor prunes definitions of another.
 
 A set exists as long as it owns a definition.
 """
@@ -25,9 +25,9 @@ DefinitionKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What an apply does with owners: `set_name` owns its documents afterwards, no set does if it is None.
+    """Owners of definitions in an apply: `owners` before, and `set_name` for its documents afterwards, None for no set.
 
-    `owners` are the sets that own definitions before; `pruned` are definitions to delete.
+    `pruned` are the definitions to delete.
     """
 
     set_name: str | None = None
@@ -45,12 +45,12 @@ class Ownership:
         return Counter(row.kind for row in self.pruned)
 
 
-def ownership(tx: Tx, manifests: Sequence[Manifest], request: workflows_pb2.ApplyManifestsRequest) -> Ownership:
-    """Returns the owners before and after an apply of these documents.
+def check_ownership(tx: Tx, manifests: Sequence[Manifest], request: workflows_pb2.ApplyManifestsRequest) -> Ownership:
+    """Checks that an apply may change its documents, and returns the owners before and after it.
 
     Raises:
-        ApiError: `invalid_request`, if another set owns a document and it is not taken over, or if no set is named to
-            prune.
+        ApiError: `invalid_request`, if another set owns a document and `take_over` is not set, or if `prune` is set
+            without `set_name`.
     """
     set_name = request.set_name if request.HasField("set_name") else None
     if request.prune and set_name is None:
@@ -58,13 +58,15 @@ def ownership(tx: Tx, manifests: Sequence[Manifest], request: workflows_pb2.Appl
     rows = sets_sql.owned(tx)
     owners = {_key(row): row.owner_set for row in rows}
     if not request.take_over:
-        _refuse_owned(manifests, owners, set_name)
+        _refuse_owned_by_others(manifests, owners, set_name)
     documents = {(manifest.kind, manifest.name) for manifest in manifests}
     pruned = [row for row in rows if request.prune and row.owner_set == set_name and _key(row) not in documents]
     return Ownership(set_name, owners, sorted(pruned, key=_key))
 
 
-def _refuse_owned(manifests: Iterable[Manifest], owners: Mapping[DefinitionKey, str], set_name: str | None) -> None:
+def _refuse_owned_by_others(
+    manifests: Iterable[Manifest], owners: Mapping[DefinitionKey, str], set_name: str | None
+) -> None:
     problems = []
     sentences = []
     for manifest in manifests:
@@ -81,13 +83,13 @@ def _refuse_owned(manifests: Iterable[Manifest], owners: Mapping[DefinitionKey, 
 
 
 def record_owner(tx: Tx, kind: str, definition_id: str, before: str | None, after: str | None) -> None:
-    """Writes the owner of a definition, by its kind in manifests, where it changes."""
+    """Writes the owner of a definition if it changes; `kind` is the kind in manifests."""
     if before != after:
         sets_sql.change_owner(tx, RESOURCE_KINDS.get(kind, sets_sql.WORKFLOW), definition_id, after)
 
 
-def set_page(services: Services, request: definitions_pb2.ListSetsRequest) -> definitions_pb2.ListSetsResponse:
-    """Returns a page of sets, by name, with what each owns by kind, then name.
+def list_sets(services: Services, request: definitions_pb2.ListSetsRequest) -> definitions_pb2.ListSetsResponse:
+    """Returns a page of sets, by name, with the definitions that each owns, by kind, then name.
 
     Raises:
         ApiError: `invalid_request` for a token of another list.

@@ -31,7 +31,7 @@ _OWNED_WORKFLOWS = Query(
         workflows.c.owner_set,
     ).where(workflows.c.owner_set.is_not(None), workflows.c.deleted_at.is_(None)),
 )
-# A backend of the release before, as in a rolling upgrade, leaves the owner of what it deletes.
+# In a rolling upgrade, a backend of the previous release leaves the owner of definitions that it deletes.
 _OWNED_RESOURCES = Query(
     OwnedRow,
     select(

@@ -1,6 +1,6 @@
 """Tables of the tokens and prices of calls to models: by attempt of a step, and by day.
 
-They hold numbers and ids without content, so an erasure of a run and the deletion of a key leave them.
+They hold numbers and ids without content, so an erasure of a run and the deletion of a key keep their rows.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ model_usage = Table(
     # The index of the item of a fan-out, from 0; -1 where there is none.
     Column("item_index", Integer, primary_key=True),
     Column("attempt", Integer, primary_key=True),
-    # As the agent names it: `provider:model`.
+    # In the form `provider:model`.
     Column("model", Text, primary_key=True),
     Column("at", BigInteger, nullable=False),
     Column("model_calls", BigInteger, nullable=False),
@@ -59,7 +59,7 @@ class ModelUsageRow(NamedTuple):
     cost_microusd: int | None
 
 
-# The same numbers added up, written with them; quotas and pages of usage read these.
+# Sums of `model_usage`, written in the same transaction; quotas and pages of usage read them.
 model_usage_days = Table(
     "model_usage_days",
     METADATA,
@@ -87,7 +87,7 @@ def model_use_of_day(
     table = model_usage_days.c
 
     def total(value: ColumnElement[int]) -> ColumnElement[int]:
-        # PostgreSQL's sum is a decimal number, and of no rows null.
+        # A sum on PostgreSQL is a decimal number, and null for no rows.
         summed = cast(func.coalesce(func.sum(value), literal_column("0")), BigInteger)
         return select(summed).where(table.key_id == key_id, table.day == day).scalar_subquery()
 

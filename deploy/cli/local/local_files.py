@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from backend.services.workflows.manifests.attachments import attached_paths
-from backend.services.workflows.manifests.variables import NO_VARIABLES, Variables, VariableValue, with_escapes
+from backend.services.workflows.manifests.variables import NO_VARIABLES, Variables, VariableValue, escape_variables
 from deploy.cli.output.printing import Record
 from deploy.cli.output.records import json_text
 from deploy.client.nearby_manifests import manifests_in_folders_of
@@ -80,7 +80,7 @@ class InputFolders:
             }
         if problems:
             raise CommandError("A folder cannot be used.", code="invalid_request", details=problems)
-        written = (with_escapes(each) for each in changed.values())
+        written = (escape_variables(each) for each in changed.values())
         content = "\n---\n".join(json_text(each, indented=False, encoding="utf-8") for each in written)
         file = workflows_pb2.ManifestFile(name="--input", content=content)
         backend.call(backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=[file]))

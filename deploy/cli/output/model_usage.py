@@ -44,7 +44,7 @@ MODEL_COLUMNS: Final = (
 
 
 def model_day(item: ModelUsageDay) -> dict[str, Any]:
-    """Returns one row as a flat record; the day is a UTC date."""
+    """Converts one message to a flat record; the day is a UTC date."""
     day = datetime.fromtimestamp(milliseconds_of(item.day) / 1000, UTC).date().isoformat()
     numbers = {name: getattr(item.use, name) for name in MODEL_FIELDS[5:]}
     return {
@@ -58,11 +58,11 @@ def model_day(item: ModelUsageDay) -> dict[str, Any]:
 
 
 def print_csv(items: Sequence[Record], fields: Sequence[str]) -> None:
-    """Prints records as CSV with a header; text that a spreadsheet would calculate has an apostrophe before it."""
+    """Prints records as CSV with a header; text that a spreadsheet would read as a formula gets an apostrophe."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(fields)
-    writer.writerows([_plain(item[name]) for name in fields] for item in items)
+    writer.writerows([_spreadsheet_safe(item[name]) for name in fields] for item in items)
 
 
-def _plain(value: object) -> object:
+def _spreadsheet_safe(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value

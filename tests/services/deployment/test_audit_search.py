@@ -100,7 +100,7 @@ def test_an_export_has_what_the_search_finds_and_is_audited(call: Caller, filled
 def test_an_export_ends_at_its_bound_and_says_from_where_to_go_on(
     call: Caller, filled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servicer, "EXPORTED_AT_ONCE", 2)
+    monkeypatch.setattr(servicer, "EXPORT_BATCH", 2)
     monkeypatch.setattr(servicer, "MOST_EXPORTED", 3)
     first, last = exported(call, until=to_timestamp(4))
     assert [milliseconds_of(item.at) for part in (first, last) for item in part.items] == [3, 2, 1]

@@ -9,7 +9,7 @@ from backend.common.secrets import Secrets
 from backend.runtime.scheduling import sql
 from backend.services.dependencies import Services
 from backend.services.health.reporter import Disk, ProcessReporter, Space
-from backend.services.health.rules import little_space
+from backend.services.health.rules import has_little_space
 from backend.services.health.servicer import secret_use
 from backend.services.health.sql import SecretRow
 from backend.services.live_edges import LiveEdges
@@ -93,10 +93,12 @@ def test_a_lease_has_run_out_by_the_clock_that_workers_renew_it_by(
     now = services.database.now()
     clock.now = now + 2 * MINUTE
     services.database.write(
-        lambda tx: sql.add(tx, owner="own_1", host="far", step_slots=4, now=now, until=now + MINUTE)
+        lambda tx: sql.add_lease(tx, owner="own_1", host="far", step_slots=4, now=now, until=now + MINUTE)
     )
     assert not [each.message for each in health(caller).findings if "lease" in each.message]
-    services.database.write(lambda tx: sql.renew(tx, "own_1", services.database.now() - 1, draining=False, room=4))
+    services.database.write(
+        lambda tx: sql.renew_lease(tx, "own_1", services.database.now() - 1, draining=False, room=4)
+    )
     assert "The lease of a process on far (own_1) has run out." in [each.message for each in health(caller).findings]
 
 
@@ -175,7 +177,7 @@ def test_a_certificate_that_ends_soon_and_a_backend_that_cannot_be_called_are_fi
         (15 * 24 * 60, None, ""),
     ):
         with edges.watching(edge):
-            edges.shook_hands(
+            edges.record_handshake(
                 HandshakeRequest(
                     process=edge,
                     certificate_expires_at=to_timestamp(clock() + left * MINUTE),
@@ -209,7 +211,7 @@ def test_a_disk_that_is_full_within_a_day_is_a_finding_and_within_four_hours_a_c
     total: int, free: int, filling: int, judged: bool | None
 ) -> None:
     gigabyte = 10**9
-    assert little_space(total * gigabyte, free * gigabyte, filling * gigabyte) is judged
+    assert has_little_space(total * gigabyte, free * gigabyte, filling * gigabyte) is judged
 
 
 def test_the_rate_at_which_a_disk_fills_is_that_of_the_last_hour(tmp_path: Path) -> None:

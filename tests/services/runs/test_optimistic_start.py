@@ -39,7 +39,7 @@ def server_world(wire: LongWire, postgresql_server: Postgresql, clock: TestClock
     postgresql_server.empty()
     url = psycopg.conninfo.make_conninfo(postgresql_server.shared, host="127.0.0.1", port=wire.port)
     database = open_postgresql(url, 4)
-    deployment = database.write(lambda tx: deployment_sql.ensure(tx, "dep-test"))
+    deployment = database.write(lambda tx: deployment_sql.get_or_create(tx, "dep-test"))
     yield World(Services(database, clock, deployment.deployment_id, Cursors(b"c" * 32)), clock, tmp_path)
     database.close()
 

@@ -186,7 +186,7 @@ class RuntimeWorld(World):
     @property
     def engine(self) -> LocalEngine:
         """The engine of the runtime that was started."""
-        session = self.local_runtime.executor.sessions.present
+        session = self.local_runtime.executor.sessions.current
         assert session is not None
         return session.engine
 

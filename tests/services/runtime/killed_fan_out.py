@@ -31,7 +31,7 @@ ITEMS: Final = 6
 def main(folder: Path, part: str) -> None:
     data = DataFolder(folder / "data")
     database = data.open_database()
-    deployment = database.write(lambda tx: deployment_sql.ensure(tx, "dep-test"))
+    deployment = database.write(lambda tx: deployment_sql.get_or_create(tx, "dep-test"))
     luck = "bad-luck-today" if part == "first" else "good-luck-today"
     services = Services(
         database,

@@ -29,7 +29,7 @@ def run(context):
 def main(folder: Path) -> None:
     data = DataFolder(folder / "data")
     database = data.open_database()
-    deployment = database.write(lambda tx: deployment_sql.ensure(tx, "dep-test"))
+    deployment = database.write(lambda tx: deployment_sql.get_or_create(tx, "dep-test"))
     services = Services(
         database, system_clock, deployment.deployment_id, Cursors(bytes.fromhex(deployment.cursor_secret))
     )

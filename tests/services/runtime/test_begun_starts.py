@@ -55,7 +55,7 @@ def test_a_start_that_begins_no_run_keeps_neither_slot_nor_segment(world: Runtim
     world.hold_licence()
     with pytest.raises(RefusedError):
         world.start("Once")
-    session = world.local_runtime.executor.sessions.present
+    session = world.local_runtime.executor.sessions.current
     assert replayed.replayed
     assert session is not None
     # The run before gives back its slot before the engine forgets its segment.
@@ -94,7 +94,7 @@ def test_a_start_that_is_decided_again_after_another_has_failed_begins_once(worl
             refused.result(60)
     assert world.event_types(run_id)[:3] == ["segment.started", "run.started", "step.started"]
     assert world.until_ended(run_id).status == "completed"
-    session = world.local_runtime.executor.sessions.present
+    session = world.local_runtime.executor.sessions.current
     assert session is not None
     until(lambda: session.slots.in_use == 0, "the slots to be free")
     until(lambda: session.engine.running == 0, "the segment to end")

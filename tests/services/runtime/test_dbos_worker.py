@@ -1,4 +1,4 @@
-"""A worker takes segments that were handed over, each hand-over once among all workers, as far as it has room."""
+"""A worker takes dispatched segments, each dispatch once among all workers, as far as it has free slots."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -49,7 +49,7 @@ def engine() -> _Engine:
 def worker(url: str, engine: _Engine, idle_world: RuntimeWorld) -> Iterator[DbosWorker]:
     local: Any = engine
     worker = DbosWorker(url, "proc_here", local, 2, idle_world.services.database)
-    idle_world.services.database.listen(worker.hear)
+    idle_world.services.database.listen(worker.on_announcement)
     worker.start()
     yield worker
     engine.closed = True
@@ -81,7 +81,7 @@ def test_segments_are_taken_as_far_as_there_is_room_and_others_once_some_end(
     until(lambda: set(engine.ends) == {first, second}, "two segments")
     assert worker.room == 0
     hand_over(idle_world, third)
-    worker.hear({DISPATCHED})
+    worker.on_announcement({DISPATCHED})
     engine.ends[first].set_result(None)
     until(lambda: set(engine.ends) == {first, second, third}, "the next segment")
     engine.ends[second].set_result(None)
@@ -154,6 +154,6 @@ def test_children_are_taken_while_runs_that_may_wait_for_them_fill_the_room(
     )
     idle_world.services.database.write(lambda tx: tx.run(deepen))
     hand_over(idle_world, first, second, child, waiting)
-    worker.hear({DISPATCHED})
+    worker.on_announcement({DISPATCHED})
     until(lambda: set(engine.ends) == {first, second, child}, "two segments and the child")
     assert worker.room == 0

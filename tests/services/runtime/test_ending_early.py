@@ -262,5 +262,5 @@ def test_a_start_that_fails_leaves_nothing_that_runs(
     with pytest.raises(RuntimeError, match=part):
         idle_world.local_runtime.start()
     assert set(threading.enumerate()) <= before
-    assert idle_world.local_runtime.executor.sessions.present is None
+    assert idle_world.local_runtime.executor.sessions.current is None
     idle_world.local_runtime.stop()

@@ -188,7 +188,7 @@ def test_last_steps_run_after_the_time_limit(world: RuntimeWorld, parked: bool) 
     else:
         world.until_event(run_id, "step.progress")
     world.clock.advance(hours=1)
-    world.local_runtime.executor.sweep_now()
+    world.local_runtime.executor.reap_now()
     run = world.until_ended(run_id)
     assert (run.status, run.error_code) == ("failed", "wall_clock_limit_reached")
     assert seen(world, run_id, "alarm") == {"step": None, "code": run.error_code, "message": run.error_message}

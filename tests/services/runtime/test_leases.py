@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backend.runtime.remote import most_of_workers
+from backend.runtime.remote import worker_capacity
 from backend.runtime.scheduling import sql
 from backend.runtime.scheduling.dispatcher import Launcher
 from backend.runtime.scheduling.run_reaper import RunReaper
@@ -47,11 +47,11 @@ class Swept:
             owner="",
             steady=lambda: self.steady,
         )
-        most = most_of_workers(services.database, services.clock)
+        most = worker_capacity(services.database, services.clock)
         self.launcher = Launcher(services.database, services.clock, self.engine, most, reserve=False)
 
     def after(self, seconds: float, *renewed: str, room: int = 8) -> None:
-        """Lets time pass in rounds of five seconds, in which workers renew and segments are handed over."""
+        """Lets time pass in rounds of five seconds, in which workers renew and segments are dispatched."""
         while True:
             for owner in renewed:
                 renew(self.world, owner, room=room)
@@ -74,13 +74,13 @@ def lease(world: World, owner: str, seconds: float = 20, slots: int = 8) -> None
     now = world.clock()
     until_ms = now + round(seconds * 1000)
     world.services.database.write(
-        lambda tx: sql.add(tx, owner=owner, host="here", step_slots=slots, now=now, until=until_ms)
+        lambda tx: sql.add_lease(tx, owner=owner, host="here", step_slots=slots, now=now, until=until_ms)
     )
 
 
 def renew(world: World, owner: str, *, draining: bool = False, room: int = 8) -> bool:
     until_ms = world.clock() + 20_000
-    return world.services.database.write(lambda tx: sql.renew(tx, owner, until_ms, draining=draining, room=room))
+    return world.services.database.write(lambda tx: sql.renew_lease(tx, owner, until_ms, draining=draining, room=room))
 
 
 def own_lease(world: World, owner: str = "one", **fields: Any) -> Lease:
@@ -121,7 +121,7 @@ def test_a_lease_that_is_renewed_before_others_remove_it_stands(world: World, sw
     (lapsed,) = world.services.database.read(sql.leases)
     assert lapsed.lapsed(world.clock())
     assert renew(world, "one")
-    assert not world.services.database.write(lambda tx: sql.remove_lapsed(tx, lapsed))
+    assert not world.services.database.write(lambda tx: sql.remove_lapsed_lease(tx, lapsed))
     swept.after(0)
     assert world.row(run_id).status == "running"
 
@@ -232,7 +232,7 @@ def test_a_restart_of_the_only_worker_fails_nothing_of_a_backlog_older_than_the_
     claimed(world, "one")
     backlog = [world.started() for _ in range(4)]
     swept.after(400, "one", room=0)
-    world.services.database.write(lambda tx: sql.remove(tx, "one"))
+    world.services.database.write(lambda tx: sql.remove_lease(tx, "one"))
     swept.after(290)
     lease(world, "two", slots=1)
     swept.after(60, "two")
@@ -261,7 +261,7 @@ def test_draining_and_dead_workers_have_no_slots(world: World) -> None:
     renew(world, "three")
     world.clock.advance(seconds=11)
     database = world.services.database
-    assert database.read(lambda tx: sql.step_slots(tx, world.clock())) == 8
+    assert database.read(lambda tx: sql.total_step_slots(tx, world.clock())) == 8
 
 
 def test_slots_are_counted_by_the_clock_of_the_leases(world: World) -> None:
@@ -269,8 +269,8 @@ def test_slots_are_counted_by_the_clock_of_the_leases(world: World) -> None:
     written_at = world.clock()
     lease(world, "one")
     world.clock.advance(seconds=60)
-    assert most_of_workers(world.services.database, lambda: written_at)() == 8
-    assert most_of_workers(world.services.database, world.clock)() == 0
+    assert worker_capacity(world.services.database, lambda: written_at)() == 8
+    assert worker_capacity(world.services.database, world.clock)() == 0
 
 
 def test_a_lease_that_somebody_removed_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +280,7 @@ def test_a_lease_that_somebody_removed_is_noticed(world: World, monkeypatch: pyt
     one = own_lease(world)
     one.start(lambda: lost.append(True))
     assert owners(world) == {"one"}
-    world.services.database.write(lambda tx: sql.remove(tx, "one"))
+    world.services.database.write(lambda tx: sql.remove_lease(tx, "one"))
     until(lambda: lost, "the loss")
     one.stop()
     assert lost == [True]
@@ -299,7 +299,7 @@ def test_a_lease_that_cannot_be_renewed_is_given_up_before_it_ends(
         raise OSError("away")
 
     one.start(lambda: lost.append(True))
-    monkeypatch.setattr("backend.runtime.scheduling.sql.renew", away)
+    monkeypatch.setattr("backend.runtime.scheduling.sql.renew_lease", away)
     until(lambda: lost, "the loss")
     one.stop()
     assert "could not be renewed" in caplog.text
@@ -310,7 +310,7 @@ def test_a_renewal_that_failed_is_tried_again_without_the_pause_between_renewals
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("backend.runtime.worker.lease.RENEWED_EVERY_SECONDS", 0.01)
-    renewing, renewed = sql.renew, threading.Event()
+    renewing, renewed = sql.renew_lease, threading.Event()
     tries = itertools.count()
 
     def fail_at_first(*args: Any, **fields: Any) -> bool:
@@ -321,7 +321,7 @@ def test_a_renewal_that_failed_is_tried_again_without_the_pause_between_renewals
         renewed.set()
         return renewing(*args, **fields)
 
-    monkeypatch.setattr("backend.runtime.scheduling.sql.renew", fail_at_first)
+    monkeypatch.setattr("backend.runtime.scheduling.sql.renew_lease", fail_at_first)
     one = own_lease(world)
     one.start(lambda: None)
     assert renewed.wait(60)

@@ -184,7 +184,7 @@ def test_children_count_for_themselves_and_are_added_apart(asking: RuntimeWorld)
     run_id = asking.run("Parent", [agent_step("ask", "asker"), {"step": "child", "workflow": "Child"}])
     assert asking.until_ended(run_id).status == "completed"
     own, all_of_it = asking.services.database.read(
-        lambda tx: (sql.of_run(tx, run_id), sql.of_run_with_children(tx, run_id))
+        lambda tx: (sql.run_sums(tx, run_id), sql.run_sums_with_children(tx, run_id))
     )
     assert own == UsageSumRow(1, 120, 45, 0, 690, 0)
     assert all_of_it == UsageSumRow(2, 240, 90, 0, 1380, 0)

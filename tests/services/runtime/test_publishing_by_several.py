@@ -186,7 +186,7 @@ def test_a_removal_goes_on_in_another_process_after_one_that_failed(
     assert server.sizes() == {}
 
 
-@pytest.mark.parametrize("failing", ["removed", "postpone"])
+@pytest.mark.parametrize("failing", ["delete_removed", "postpone"])
 def test_a_process_removes_again_after_the_outcome_of_its_removal_could_not_be_written(
     idle_world: RuntimeWorld,
     server: SparqlServer,

@@ -57,7 +57,7 @@ def test_a_back_off_holds_no_slot_and_a_cancel_ends_it_at_once(world: RuntimeWor
     run_id = world.run("Waits", steps, workflow={"settings": {"parallel_steps": 1}})
     until(lambda: world.board(run_id) == {"bad": "pending", "good": "completed"}, "the other step")
     assert world.status(run_id) == "running"
-    session = world.local_runtime.executor.sessions.present
+    session = world.local_runtime.executor.sessions.current
     assert session is not None
     assert session.slots.in_use == 0
     world.cancel(run_id)

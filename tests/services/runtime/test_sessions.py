@@ -52,7 +52,7 @@ def owners(world: RuntimeWorld) -> set[str]:
 def lose(world: RuntimeWorld) -> None:
     """Takes the lease away, as an operator or another process's run reaper would."""
     for owner in owners(world):
-        world.services.database.write(lambda tx, owner=owner: sql.remove(tx, owner))  # type: ignore[misc]
+        world.services.database.write(lambda tx, owner=owner: sql.remove_lease(tx, owner))  # type: ignore[misc]
 
 
 def hand_overs(world: RuntimeWorld, run_id: str) -> int:
@@ -97,12 +97,12 @@ def test_nothing_runs_after_a_stop_that_meets_the_loss_of_a_lease(
         failures: list[BaseException] = []
         threads = [caught(partial(submit_many, one), failures) for _ in range(2)]
         for _ in range(random.randrange(3)):
-            lost = one.present
+            lost = one.current
             if number % 3 == 0:
                 until(lambda: owners(idle_world), "a lease to take away")
             lose(idle_world)
             if number % 3 == 0:
-                until(lambda lost=lost, one=one: one.present is not lost, "another session", seconds=20)  # type: ignore[misc]
+                until(lambda lost=lost, one=one: one.current is not lost, "another session", seconds=20)  # type: ignore[misc]
         threads.append(caught(lambda: lose(idle_world), failures))
         threads.append(caught(executor.stop, failures))
         executor.stop()
@@ -110,8 +110,8 @@ def test_nothing_runs_after_a_stop_that_meets_the_loss_of_a_lease(
             thread.join(60)
             assert not thread.is_alive()
         assert failures == []
-        assert one.present is not None
-        assert one.present.engine.running == 0
+        assert one.current is not None
+        assert one.current.engine.running == 0
         assert FakeSegment.going() == set()
         assert owners(idle_world) == set()
     assert set(threading.enumerate()) <= before
@@ -173,19 +173,19 @@ def test_a_worker_hears_of_segments_in_its_present_session_and_in_none_before(
     hearing: list[DbosWorker] = []
     monkeypatch.setattr(DbosWorker, "start", lambda _: None)
     monkeypatch.setattr(DbosWorker, "stop", lambda *_: None)
-    monkeypatch.setattr(DbosWorker, "hear", lambda self, _: hearing.append(self))
+    monkeypatch.setattr(DbosWorker, "on_announcement", lambda self, _: hearing.append(self))
     runtime = idle_world.new_runtime(tmp_path / "worker", **SHARED, engine="dbos")
     executor = runtime.executor
     executor.start(on_free=lambda: None)
-    first = executor.sessions.present
+    first = executor.sessions.current
     lose(idle_world)
-    until(lambda: executor.sessions.present is not first, "another session")
+    until(lambda: executor.sessions.current is not first, "another session")
     hearing.clear()
     idle_world.services.database.write(lambda tx: tx.announce(DISPATCHED))
     until(lambda: hearing, "what is announced")
-    present = executor.sessions.present
-    assert present is not None
-    present.hear({DISPATCHED})
+    current = executor.sessions.current
+    assert current is not None
+    current.on_announcement({DISPATCHED})
     executor.stop()
     assert len(hearing) == 2
     assert hearing[0] is hearing[1]
@@ -204,7 +204,7 @@ def test_a_segment_is_not_begun_under_a_lease_that_was_removed(
     until(lambda: hand_overs(idle_world, run_id) > 1, "the segment to be handed over again")
     assert idle_world.status(run_id) == "queued"
     now = idle_world.services.clock()
-    lease = partial(sql.add, owner=owner, host="here", step_slots=8, now=now, until=now + 20_000)
+    lease = partial(sql.add_lease, owner=owner, host="here", step_slots=8, now=now, until=now + 20_000)
     idle_world.services.database.write(lease)
     assert idle_world.until_ended(run_id).status == "completed"
     runtime.stop()
@@ -226,7 +226,7 @@ def test_an_engine_that_fails_to_stop_does_not_keep_another_session_from_followi
 ) -> None:
     runtime = shared(idle_world, tmp_path)
     runtime.start()
-    first = runtime.executor.sessions.present
+    first = runtime.executor.sessions.current
     assert first is not None
     stop = first.engine.stop
 
@@ -237,7 +237,7 @@ def test_an_engine_that_fails_to_stop_does_not_keep_another_session_from_followi
     monkeypatch.setattr(first.engine, "stop", fail)
     lose(idle_world)
     # What the first session claims before it knows is orphaned.
-    until(lambda: runtime.executor.sessions.present not in (first, None), "another session")
+    until(lambda: runtime.executor.sessions.current not in (first, None), "another session")
     assert idle_world.until_ended(idle_world.run("Next", [agent_step("main")])).status == "completed"
     runtime.stop()
     assert owners(idle_world) == set()

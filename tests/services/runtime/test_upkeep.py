@@ -103,7 +103,7 @@ def test_usage_records_are_kept_for_ninety_days(world: World, rounds: Rounds) ->
 def test_a_batch_of_usage_records_is_kept_until_its_newest_is_ninety_days_old(world: World, rounds: Rounds) -> None:
     first = world.clock() - world.clock() % 10_000
     sent = list(group_calls((at, "k", ("GET", "/me", 200, ""), "::1", "r", 1) for at in (first, first + 1)))
-    world.services.database.write(lambda tx: usage_sql.keep(tx, "b", sent))
+    world.services.database.write(lambda tx: usage_sql.add_batch(tx, "b", sent))
     world.clock.now = first + 1 + 90 * DAY_MS
     rounds.upkeep.expire()
     assert world.count("usage_batches") == 1

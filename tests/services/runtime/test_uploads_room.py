@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from backend.services.uploads.content import room
-from backend.services.uploads.rules import MOST_FILE_BYTES, PART_BYTES, kept_free
+from backend.services.uploads.content import free_bytes
+from backend.services.uploads.rules import MOST_FILE_BYTES, PART_BYTES, reserved_bytes
 from backend.storage.objects import FolderObjects
 from tests.services.runtime.conftest import RuntimeWorld
 from tests.services.runtime.uploading import ANA, Person, ana, reason, zipped
@@ -70,7 +70,7 @@ def test_uploads_leave_room_on_the_disk_and_are_taken_again_when_there_is_more(
     upload_id = cramped.begin()
     assert "no room" in reason(lambda: cramped.send(upload_id, 1, "large.bin", bytes(30 * PART_BYTES)))
     usage = shutil.disk_usage(disk.folder)
-    assert usage.free >= kept_free(usage.total) == usage.total // 10
+    assert usage.free >= reserved_bytes(usage.total) == usage.total // 10
     assert parts(disk)
     request = uploads_pb2.RemoveUploadedFileRequest(upload_id=upload_id, number=1)
     cramped.call("RemoveUploadedFile", request, actor=ANA)
@@ -91,7 +91,7 @@ def test_a_file_that_fills_the_disk_is_refused_and_gives_its_room_back(
     cramped.append(upload_id, 1, "a.bin", bytes(PART_BYTES))
     disk.fill()
     # Something else took the room after it was looked at.
-    monkeypatch.setattr("backend.services.uploads.staging.room", lambda _: MOST_FILE_BYTES)
+    monkeypatch.setattr("backend.services.uploads.staging.free_bytes", lambda _: MOST_FILE_BYTES)
     assert "no room" in reason(lambda: cramped.append(upload_id, 1, "a.bin", bytes(PART_BYTES), PART_BYTES))
     assert not parts(disk)
     cramped.append(upload_id, 2, "b.zip", zipped({"b": b"B"}))
@@ -101,7 +101,7 @@ def test_a_file_that_fills_the_disk_is_refused_and_gives_its_room_back(
     assert not parts(disk)
     monkeypatch.undo()
     disk.relieve()
-    assert room([disk.folder]) > PART_BYTES
+    assert free_bytes([disk.folder]) > PART_BYTES
 
 
 def test_what_a_zip_expands_to_counts_against_the_bytes_of_a_person(

@@ -40,7 +40,7 @@ def test_a_message_whose_late_attempt_is_being_recorded_is_not_claimed_again(url
         run_id = backend.stub(runs_pb2_grpc.RunsServiceStub, key=key).StartRun(start).run.summary.run_id
         backend.finish_run(run_id)
 
-        def claim(claim_id: str, at: int) -> list[delivery_sql.ClaimedRow]:
+        def claim(claim_id: str, at: int) -> list[delivery_sql.ClaimedMessageRow]:
             return database.write(
                 lambda tx: delivery_sql.claim(tx, webhook_id, claim_id, at, at + 10, 1), lock_key="webhook"
             )
@@ -49,7 +49,7 @@ def test_a_message_whose_late_attempt_is_being_recorded_is_not_claimed_again(url
         recorded, committed = threading.Event(), threading.Event()
 
         def record(tx: Tx) -> None:
-            attempts.settle(tx, row, "clm_late", DeliveryOutcome(200, None), at + 20)
+            attempts.record_outcome(tx, row, "clm_late", DeliveryOutcome(200, None), at + 20)
             recorded.set()
             assert committed.wait(60)
 

@@ -1,4 +1,4 @@
-"""HTTP requests to the provider, bounded in time and size."""
+"""HTTP client of the identity provider, bounded in time and size."""
 
 import ipaddress
 import json
@@ -68,19 +68,19 @@ class ProviderHttp:
         """Returns the JSON object at an address.
 
         Raises:
-            ProviderError: there is none.
+            ProviderError: no JSON object can be read.
         """
-        return await self._object("GET", url, headers=headers)
+        return await self._request_object("GET", url, headers=headers)
 
     async def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Claims:
-        """Returns the JSON object that answers a form.
+        """Sends a form, and returns the JSON object that answers it.
 
         Raises:
-            ProviderError: there is none.
+            ProviderError: no JSON object can be read.
         """
-        return await self._object("POST", url, data=form, headers=headers)
+        return await self._request_object("POST", url, data=form, headers=headers)
 
-    async def _object(self, method: str, url: str, **content: Any) -> Claims:
+    async def _request_object(self, method: str, url: str, **content: Any) -> Claims:
         import aiohttp
 
         if not is_safe(url):

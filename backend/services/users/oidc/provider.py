@@ -1,6 +1,6 @@
-"""The identity provider: its discovery document, its keys, which may change at any time, and sign-ins at it.
+"""Client of the identity provider: reads its discovery document and keys, and exchanges codes for verified claims.
 
-Nothing is stored while a person is away: the browser keeps the secret to which the provider's answer is bound.
+No row is stored while a person signs in: the browser keeps the secret to which the provider's answer is bound.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from joserfc.jwk import Key
 
 
-LASTS_MS: Final = 10 * 60_000
+ATTEMPT_MS: Final = 10 * 60_000
 
 _SECRET: Final = re.compile(r"([0-9]{1,15})\.[A-Za-z0-9_-]{43}")
 
 
-class Attempt(NamedTuple):
+class SignInAttempt(NamedTuple):
     """Values derived from the secret of one sign-in, each of 256 bits in 43 characters."""
 
     state: str
@@ -54,12 +54,12 @@ def new_secret(now: int) -> str:
     return f"{now}.{secrets.token_urlsafe(32)}"
 
 
-def attempt_of(secret: str, now: int) -> Attempt | None:
+def attempt_of(secret: str, now: int) -> SignInAttempt | None:
     """Returns the attempt of a secret; None if the secret is malformed or too old."""
     found = _SECRET.fullmatch(secret)
-    if found is None or not 0 <= now - int(found[1]) < LASTS_MS:
+    if found is None or not 0 <= now - int(found[1]) < ATTEMPT_MS:
         return None
-    return Attempt(*(_derived(secret, use) for use in Attempt._fields))
+    return SignInAttempt(*(_derived(secret, use) for use in SignInAttempt._fields))
 
 
 def _derived(secret: str, use: str) -> str:
@@ -72,7 +72,7 @@ def _base64url(content: bytes) -> str:
 
 _LOG: Final = logging.getLogger(__name__)
 _BEARER_TOKEN: Final = re.compile(r"[!-~]{1,16384}")
-_KEPT_SECONDS: Final = 3_600
+_CACHED_SECONDS: Final = 3_600
 _RETRY_SECONDS: Final = 5
 _POLL_SECONDS: Final = 0.02
 _CALLERS: Final = 2
@@ -82,7 +82,7 @@ _CALLERS: Final = 2
 T = TypeVar("T")
 
 
-class Confirmed(NamedTuple):
+class ConfirmedPerson(NamedTuple):
     """The ID token of a person, and its verified claims, completed by UserInfo if some are missing."""
 
     claims: Claims
@@ -95,12 +95,12 @@ class _Endpoints(NamedTuple):
     keys: str
     user_info: str | None
     end_session: str | None
-    posts_secret: bool
-    names_itself: bool
+    secret_in_body: bool
+    sends_issuer: bool
 
 
 class Provider:
-    """Client of one provider; caches description and keys for an hour, and reads keys again when a new one appears."""
+    """Client of one provider; caches description and keys for an hour, and reads keys again for an unknown key."""
 
     def __init__(self, settings: IdentityProvider, secrets: Secrets, clock: Clock) -> None:
         self.settings = settings
@@ -116,22 +116,22 @@ class Provider:
         """Reads the provider's description and its keys, and returns the number of usable keys.
 
         Raises:
-            ProviderError: they cannot be read; the text says why.
-            TimeoutError: it does not answer within the time of the settings.
+            ProviderError: description or keys cannot be read; the text says why.
+            TimeoutError: the provider does not answer within the time of the settings.
         """
 
         async def work(http: ProviderHttp) -> int:
-            return len(await self._read_keys(http, await self._described(http)))
+            return len(await self._read_keys(http, await self._fetch_description(http)))
 
         return asyncio.run(self._bounded(work))
 
-    def authorization_url(self, attempt: Attempt, redirect_uri: str) -> str:
+    def authorization_url(self, attempt: SignInAttempt, redirect_uri: str) -> str:
         """Returns the address where a browser signs in.
 
         Raises:
             ApiError: `runtime_unreachable`, the provider cannot be reached; `rate_limited`.
         """
-        endpoints = self._kept(self._endpoints) or self._call(self._discovered)
+        endpoints = self._still_fresh(self._endpoints) or self._call(self._discover)
         parameters = {
             "response_type": "code",
             "client_id": self.settings.client_id,
@@ -149,48 +149,50 @@ class Provider:
 
         Args:
             redirect_uri: The address to which the provider sends the browser afterwards.
-            id_token: The token of the sign-in; "" if it is not known any more, and the provider asks the person.
+            id_token: The token of the sign-in; "" if it is lost, in which case the provider asks the person.
 
         Raises:
             ApiError: `runtime_unreachable`, the provider cannot be reached; `rate_limited`.
         """
-        endpoints = self._kept(self._endpoints) or self._call(self._discovered)
+        endpoints = self._still_fresh(self._endpoints) or self._call(self._discover)
         if endpoints.end_session is None:
             return None
         parameters = {"client_id": self.settings.client_id, "post_logout_redirect_uri": redirect_uri}
         return _with_query(endpoints.end_session, parameters | ({"id_token_hint": id_token} if id_token else {}))
 
-    def confirmed(self, attempt: Attempt, code: str, redirect_uri: str, answered_by: str | None) -> Confirmed:
-        """Returns the person of an authorization code.
+    def confirm_person(
+        self, attempt: SignInAttempt, code: str, redirect_uri: str, answered_by: str | None
+    ) -> ConfirmedPerson:
+        """Exchanges an authorization code for the verified claims of a person.
 
         Args:
             attempt: The sign-in that the code answers.
             code: The authorization code that the browser brought back.
             redirect_uri: The address that was given when the sign-in began.
-            answered_by: The issuer that the browser named, if it did (RFC 9207).
+            answered_by: The issuer in the authorization response, None if it has none (RFC 9207).
 
         Raises:
             TokenError: the code or its token cannot be trusted; the text says why.
             ApiError: `runtime_unreachable`, the provider cannot be reached; `rate_limited`.
         """
 
-        async def work(http: ProviderHttp) -> Confirmed:
-            endpoints = self._kept(self._endpoints) or await self._discovered(http)
-            if (answered_by or ("" if endpoints.names_itself else self.settings.issuer)) != self.settings.issuer:
+        async def work(http: ProviderHttp) -> ConfirmedPerson:
+            endpoints = self._still_fresh(self._endpoints) or await self._discover(http)
+            if (answered_by or ("" if endpoints.sends_issuer else self.settings.issuer)) != self.settings.issuer:
                 raise TokenError("another issuer sent the browser back")
-            token, access_token = await self._exchanged(http, endpoints, attempt, code, redirect_uri)
+            token, access_token = await self._exchange_code(http, endpoints, attempt, code, redirect_uri)
             claims = await self._claims(http, endpoints, token, attempt)
             if endpoints.user_info is None or not access_token or not tokens.lacks_claims(claims, self.settings):
-                return Confirmed(claims, token)
+                return ConfirmedPerson(claims, token)
             user_info = await http.get(endpoints.user_info, {"authorization": f"Bearer {access_token}"})
             if user_info.get("sub") != claims["sub"]:
                 raise TokenError("UserInfo is of another person")
-            return Confirmed(tokens.completed(claims, user_info, self.settings), token)
+            return ConfirmedPerson(tokens.add_user_info(claims, user_info, self.settings), token)
 
         return self._call(work)
 
-    async def _claims(self, http: ProviderHttp, endpoints: _Endpoints, token: str, attempt: Attempt) -> Claims:
-        keys = self._kept(self._keys)
+    async def _claims(self, http: ProviderHttp, endpoints: _Endpoints, token: str, attempt: SignInAttempt) -> Claims:
+        keys = self._still_fresh(self._keys)
         if keys is not None:
             try:
                 return self._verified(token, keys, attempt)
@@ -198,7 +200,7 @@ class Provider:
                 pass
         return self._verified(token, await self._read_keys(http, endpoints), attempt)
 
-    def _verified(self, token: str, keys: "list[Key]", attempt: Attempt) -> Claims:
+    def _verified(self, token: str, keys: "list[Key]", attempt: SignInAttempt) -> Claims:
         return verified_claims(
             token,
             keys,
@@ -208,19 +210,19 @@ class Provider:
             now_seconds=self._clock() / 1000,
         )
 
-    async def _discovered(self, http: ProviderHttp) -> _Endpoints:
-        """Returns the endpoints, which one caller at a time reads for all."""
+    async def _discover(self, http: ProviderHttp) -> _Endpoints:
+        """Returns the endpoints; one caller at a time reads them, and the others wait for its result."""
         # Each caller has an event loop of its own, whose time limit ends this wait as well.
         while not self._discovering.acquire(blocking=False):  # noqa: ASYNC110 - the holder has another loop
             await asyncio.sleep(_POLL_SECONDS)
         try:
-            known = self._kept(self._endpoints)
+            known = self._still_fresh(self._endpoints)
             if known is not None:
                 return known
             if time.monotonic() - self._failed_at < _RETRY_SECONDS:
                 raise ProviderError("it did not answer a moment ago")
             try:
-                endpoints = await self._described(http)
+                endpoints = await self._fetch_description(http)
             except BaseException:
                 self._failed_at = time.monotonic()
                 raise
@@ -229,7 +231,7 @@ class Provider:
         finally:
             self._discovering.release()
 
-    async def _described(self, http: ProviderHttp) -> _Endpoints:
+    async def _fetch_description(self, http: ProviderHttp) -> _Endpoints:
         document = await http.get(f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration")
         if document.get("issuer") != self.settings.issuer:
             raise ProviderError("its description names another issuer than oidc.issuer")
@@ -247,8 +249,8 @@ class Provider:
             keys,
             user_info,
             end_session,
-            posts_secret=isinstance(methods, list) and "client_secret_basic" not in methods,
-            names_itself=document.get("authorization_response_iss_parameter_supported") is True,
+            secret_in_body=isinstance(methods, list) and "client_secret_basic" not in methods,
+            sends_issuer=document.get("authorization_response_iss_parameter_supported") is True,
         )
 
     async def _read_keys(self, http: ProviderHttp, endpoints: _Endpoints) -> "list[Key]":
@@ -256,10 +258,10 @@ class Provider:
         self._keys = (keys, time.monotonic())
         return keys
 
-    async def _exchanged(
-        self, http: ProviderHttp, endpoints: _Endpoints, attempt: Attempt, code: str, redirect_uri: str
+    async def _exchange_code(
+        self, http: ProviderHttp, endpoints: _Endpoints, attempt: SignInAttempt, code: str, redirect_uri: str
     ) -> tuple[str, str]:
-        """Returns the ID token for a code, and the access token, "" if there is no bearer token."""
+        """Returns the ID token for a code, and the access token; "" for the latter if it is no bearer token."""
         try:
             secret = self._secrets.get(self.settings.client_secret)
         except SecretError as error:
@@ -271,7 +273,7 @@ class Provider:
             "code_verifier": attempt.verifier,
         }
         headers: dict[str, str] = {}
-        if endpoints.posts_secret:
+        if endpoints.secret_in_body:
             form |= {"client_id": self.settings.client_id, "client_secret": secret}
         else:
             pair = f"{quote(self.settings.client_id, safe='')}:{quote(secret, safe='')}"
@@ -309,8 +311,8 @@ class Provider:
             return await work(http)
 
     @staticmethod
-    def _kept(read: tuple[T, float] | None) -> T | None:
-        return read[0] if read is not None and time.monotonic() - read[1] < _KEPT_SECONDS else None
+    def _still_fresh(read: tuple[T, float] | None) -> T | None:
+        return read[0] if read is not None and time.monotonic() - read[1] < _CACHED_SECONDS else None
 
 
 def _with_query(address: str, parameters: Mapping[str, str]) -> str:

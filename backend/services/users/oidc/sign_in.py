@@ -1,4 +1,4 @@
-"""Signs in people by the identity provider; issuer and subject identify a person."""
+"""Signs in people at the identity provider; issuer and subject identify a person."""
 
 import hmac
 import logging
@@ -9,7 +9,7 @@ from backend.services.audit import sql as audit
 from backend.services.dependencies import Services
 from backend.services.users import rules, sql
 from backend.services.users.oidc import tokens
-from backend.services.users.oidc.provider import Confirmed, Provider, attempt_of, new_secret
+from backend.services.users.oidc.provider import ConfirmedPerson, Provider, attempt_of, new_secret
 from backend.services.users.oidc.tokens import Claims, TokenError
 from backend.services.users.passwords import Passwords
 from backend.services.users.sign_in import NewSession
@@ -71,15 +71,15 @@ class ProviderSignIns:
         if attempt is None or not hmac.compare_digest(attempt.state.encode(), answer.state.encode()):
             raise _refused("This sign-in was not begun in this browser, or too long ago: begin again.")
         limits = limits_of_address(answer.address)
-        self._services.database.write(lambda tx: self._tries.count(tx, limits), lock_key=sql.OF_USERS)
+        self._services.database.write(lambda tx: self._tries.count(tx, limits), lock_key=sql.LOCK_KEY)
         try:
-            person = self._provider.confirmed(attempt, answer.code, answer.redirect_uri, answer.issuer)
+            person = self._provider.confirm_person(attempt, answer.code, answer.redirect_uri, answer.issuer)
         except TokenError as error:
             _LOG.warning("A sign-in with the identity provider was refused: its token is not valid, %s", error)
             raise _refused("The identity provider did not confirm who you are: begin again.") from error
         except ApiError:
             # An unreachable provider does not count as a failed try of the person.
-            self._services.database.write(lambda tx: SignInTries.withdraw(tx, answer.address), lock_key=sql.OF_USERS)
+            self._services.database.write(lambda tx: SignInTries.withdraw(tx, answer.address), lock_key=sql.LOCK_KEY)
             raise
         return self._enter(person, answer.address, actor)
 
@@ -98,11 +98,11 @@ class ProviderSignIns:
             # The console's session has ended, whether or not the provider can be reached.
             return None
 
-    def _enter(self, person: Confirmed, address: str, actor: str) -> NewSession:
+    def _enter(self, person: ConfirmedPerson, address: str, actor: str) -> NewSession:
         settings, claims = self._provider.settings, person.claims
         role = tokens.role_of(claims, settings) if tokens.has_allowed_domain(claims, settings) else None
         token, now = rules.new_token(), self._services.clock()
-        # Earlier releases need a hash, so people without a password get one that matches none.
+        # Earlier releases need a hash, so people without a password get a hash that no password matches.
         unknown_hash = self._passwords.decoy_hash
         details = _BY | ({"address": address} if address else {})
 
@@ -133,13 +133,13 @@ class ProviderSignIns:
             audit.record(tx, at=now, actor=actor, action="user.signed_in", target=row.name, details=details)
             return sql.get_existing(tx, row.name)
 
-        row = self._services.database.write(work, lock_key=sql.OF_USERS)
+        row = self._services.database.write(work, lock_key=sql.LOCK_KEY)
         if row is None:
             raise _refused("Your account may not sign in here: ask an administrator of this deployment.")
         return NewSession(token, row, now, id_token=person.id_token)
 
     def _add(self, tx: Tx, claims: Claims, role: str, unknown_hash: str, actor: str) -> UserRow:
-        if sql.enabled(tx) >= self._limit:
+        if sql.count_enabled(tx) >= self._limit:
             raise _refused(f"At most {self._limit} people may sign in here: ask an administrator of this deployment.")
         issuer, subject, now = self._provider.settings.issuer, str(claims["sub"]), self._services.clock()
         name = tokens.name_of(claims)

@@ -1,6 +1,6 @@
 """ID tokens: verification of signature, issuer, audience, times and nonce, and claims about a person.
 
-The checks are those of OpenID Connect Core 3.1.3.7.
+The checks follow OpenID Connect Core 3.1.3.7.
 """
 
 import hashlib
@@ -27,14 +27,14 @@ _EMAIL: Final = frozenset({"email", "email_verified"})
 
 
 def role_of(claims: Claims, provider: IdentityProvider) -> str | None:
-    """Returns the role of the first of the settings' entries that the claim contains; None if it contains none."""
+    """Returns the role of the first entry of the settings whose value the claim contains; None if it contains none."""
     claim = _claim(claims, provider.role_claim)
     values = {claim} if isinstance(claim, str) else {value for value in claim if isinstance(value, str)}
     return next((role for value, role in provider.roles.items() if value in values), None)
 
 
 def has_allowed_domain(claims: Claims, provider: IdentityProvider) -> bool:
-    """Returns whether the settings let the person's e-mail domain in; an unverified address has none."""
+    """Returns whether the settings allow the person's e-mail domain; an unverified address has no domain."""
     if not provider.email_domains:
         return True
     email = claims.get("email")
@@ -52,8 +52,8 @@ def lacks_claims(claims: Claims, provider: IdentityProvider) -> bool:
     )
 
 
-def completed(claims: Claims, user_info: Claims, provider: IdentityProvider) -> Claims:
-    """Returns the claims of an ID token completed by the person's UserInfo."""
+def add_user_info(claims: Claims, user_info: Claims, provider: IdentityProvider) -> Claims:
+    """Adds to the claims of an ID token the claims that only the person's UserInfo has."""
     found = {name: user_info[name] for name in _NAMES & user_info.keys()} | dict(claims)
     if not claims.keys() >= _EMAIL:
         # `email_verified` must come from the source of the address.
@@ -98,7 +98,7 @@ def _found(claims: Claims, name: str) -> object:
     return found
 
 
-# Signatures that only the provider can make: none with a shared secret, which a public key could be passed off as.
+# Signatures that only the provider can make. No HMAC: an attacker could pass a public key off as its shared secret.
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519",
 )  # fmt: skip
@@ -115,7 +115,7 @@ class TokenError(Exception):
 
 
 class UnknownKeyError(TokenError):
-    """The token may be signed with a new key of the provider, which is not among those given."""
+    """The token may be signed with a new key of the provider, which is not among the given keys."""
 
 
 def keys_of(document: JsonMapping) -> "list[Key]":
@@ -209,7 +209,7 @@ def _signed_claims(token: str, keys: "list[Key]") -> Claims:
                 continue
         return jwt.decode(token, fitting[-1], algorithms=ALGORITHMS, registry=registry).claims
     except BadSignatureError as error:
-        # A token that names no key may be signed with a new one.
+        # A token that names no key may be signed with a new key.
         refusal = TokenError if key_id is not None else UnknownKeyError
         raise refusal("its signature is not valid") from error
     except (JoseError, ValueError, TypeError, RecursionError) as error:

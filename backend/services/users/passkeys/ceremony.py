@@ -1,4 +1,4 @@
-"""The messages of WebAuthn: options for browsers, and verification of their responses."""
+"""WebAuthn ceremonies: options for browsers, and verification of their responses."""
 
 import hashlib
 import json
@@ -73,7 +73,7 @@ def assertion_options(host: str, challenge: str, known: Sequence[PasskeyRow]) ->
 
 
 def credential_id_of(answer: PasskeyResponse) -> str:
-    """Returns the id of the passkey that a response claims to be of, else an empty text."""
+    """Returns the id of the passkey that a response names; an empty text if it names none."""
     try:
         response = json.loads(answer.response_json)
     except (ValueError, RecursionError):
@@ -119,7 +119,7 @@ def verified_sign_count(answer: PasskeyResponse, challenge: str | None, passkey:
     """Verifies that the passkey of this person has signed the challenge; returns its count of signatures.
 
     Raises:
-        PasskeyError: it has not, or a copy of the passkey was used since.
+        PasskeyError: the signature is not valid, or a copy of the passkey was used since.
     """
     from webauthn import base64url_to_bytes, verify_authentication_response
 

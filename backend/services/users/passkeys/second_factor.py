@@ -39,7 +39,7 @@ class SecondFactorSignIn:
             asked = self._challenges.find(tx, token, "sign_in")
             return self._challenges.reissue(tx, asked), passkeys_sql.of_person(tx, asked.name)
 
-        challenge, known = self._services.database.write(work, lock_key=sql.OF_USERS)
+        challenge, known = self._services.database.write(work, lock_key=sql.LOCK_KEY)
         return ceremony.assertion_options(host, challenge, known), sorted({passkey.rp_id for passkey in known})
 
     def finish_with_passkey(self, token: str, answer: ceremony.PasskeyResponse, address: str, actor: str) -> NewSession:
@@ -49,7 +49,7 @@ class SecondFactorSignIn:
             ApiError: `unauthorized`, `rate_limited`.
         """
         credential_id = ceremony.credential_id_of(answer)
-        asked = self._services.database.write(lambda tx: self._try(tx, token, address), lock_key=sql.OF_USERS)
+        asked = self._services.database.write(lambda tx: self._try(tx, token, address), lock_key=sql.LOCK_KEY)
         passkey = self._services.database.read(lambda tx: passkeys_sql.get(tx, credential_id))
         if passkey is None:
             raise self._refused(asked.name, "passkey", address, actor)
@@ -70,7 +70,7 @@ class SecondFactorSignIn:
         Raises:
             ApiError: `unauthorized`, `rate_limited`.
         """
-        asked = self._services.database.write(lambda tx: self._try(tx, token, address), lock_key=sql.OF_USERS)
+        asked = self._services.database.write(lambda tx: self._try(tx, token, address), lock_key=sql.LOCK_KEY)
         digest = digest_of(code)
         return self._open(
             asked, lambda tx, _: passkeys_sql.use_code(tx, asked.name, digest), "recovery code", address, actor
@@ -95,7 +95,7 @@ class SecondFactorSignIn:
                 raise expired()
             if not accept(tx, now):
                 return None
-            passkeys_sql.forget(tx, asked.token_sha256)
+            passkeys_sql.remove_challenge(tx, asked.token_sha256)
             sql.edit(tx, row, {"signed_in_at": now})
             sql.open_session(tx, token_sha256=rules.sha256_hex(token), name=row.name, now=now, most=rules.MAX_SESSIONS)
             SignInTries.forget(tx, row.name, address, tries=_TRIES_OF_A_SIGN_IN)
@@ -103,19 +103,19 @@ class SecondFactorSignIn:
             audit.record(tx, at=now, actor=actor, action="user.signed_in", target=row.name, details=details)
             return sql.get_existing(tx, row.name)
 
-        row = self._services.database.write(work, lock_key=sql.OF_USERS)
+        row = self._services.database.write(work, lock_key=sql.LOCK_KEY)
         if row is None:
             raise self._refused(asked.name, factor, address, actor)
         return NewSession(token, row, now)
 
     def _refused(self, name: str, factor: str, address: str, actor: str) -> ApiError:
-        """Records the refusal: the password was right, and tries are limited."""
+        """Records a refusal in the audit trail, without a bound because tries are limited; returns the error."""
         details = {"by": factor} | ({"address": address} if address else {})
         now = self._services.clock()
         self._services.database.write(
             lambda tx: audit.record(
                 tx, at=now, actor=actor, action="user.second_factor_refused", target=name, details=details
             ),
-            lock_key=sql.OF_USERS,
+            lock_key=sql.LOCK_KEY,
         )
         return ApiError(errors_pb2.ERROR_REASON_UNAUTHORIZED, f"This {factor} was not accepted: try again.")

@@ -1,4 +1,4 @@
-"""Field `variables` of an environment: the variables that its steps find in `os.environ` (contract 22.6)."""
+"""Schema of the field `variables` of an environment: environment variables of its steps (contract 22.6)."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ MOST_VARIABLES: Final = 64
 LONGEST_NAME: Final = 128
 LONGEST_VALUE: Final = 4_096
 MOST_BYTES: Final = 32_768
-"""Bytes of all names and values together, as UTF-8."""
+"""Most bytes of all names and values together, as UTF-8."""
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME_MUST: Final = f"must have a name of 1 to {LONGEST_NAME} letters, digits and _ that begins with no digit"
@@ -22,30 +22,30 @@ _NAME_MUST: Final = f"must have a name of 1 to {LONGEST_NAME} letters, digits an
 SET_BY_THE_SANDBOX: Final = frozenset(
     {"PATH", "LANG", "TZ", "HOME", "TMPDIR", "PWD", "TRACEPARENT", "TRACESTATE", "OPENBLAS_NUM_THREADS"}
 )
-_CHANGES_PROGRAMS: Final = frozenset({"BASH_ENV", "ENV", "GCONV_PATH", "IFS", "LC_ALL", "LC_CTYPE", "LOCPATH"})
-"""Variables by which the C library, shells or the interpreter run other code, or read text in another way."""
+_LOADER_VARIABLES: Final = frozenset({"BASH_ENV", "ENV", "GCONV_PATH", "IFS", "LC_ALL", "LC_CTYPE", "LOCPATH"})
+"""Variables that make the C library, shells or the interpreter load other code, or decode text differently."""
 _FORBIDDEN_STARTS: Final = ("LD_", "PYTHON", "GLIBC_", "BASH_FUNC_")
 
 
-def why_refused(name: str) -> str:
-    """Returns why a variable may not have a name; empty where it may."""
+def name_problem(name: str) -> str:
+    """Returns the problem of a variable's name; empty if the name is allowed."""
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         return _NAME_MUST
     if name in SET_BY_THE_SANDBOX:
         return "must not be a variable that the sandbox sets"
-    if name in _CHANGES_PROGRAMS or name.startswith(_FORBIDDEN_STARTS):
+    if name in _LOADER_VARIABLES or name.startswith(_FORBIDDEN_STARTS):
         return "must not be a variable by which programs load other code, or run otherwise"
     return ""
 
 
 @dataclass(frozen=True)
 class _EnvironmentVariables(MapOf):
-    """An object of texts under names that variables of a process may have."""
+    """Shape of an object of texts whose names may be environment variables."""
 
     def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> Any:
-        """Reads an object."""
+        """Reads and checks an object."""
         if isinstance(node.value, dict):
-            refused = {given: reason for given in node.value if (reason := why_refused(given))}
+            refused = {given: reason for given in node.value if (reason := name_problem(given))}
             problems += (Problem(node.value[given].line, member(name, given), refused[given]) for given in refused)
             rest = {given: inner for given, inner in node.value.items() if given not in refused}
             node = DocumentNode(rest, node.line)
@@ -55,9 +55,9 @@ class _EnvironmentVariables(MapOf):
         return values
 
     def json_schema(self) -> JsonSchema:
-        """Returns the bounds, and the pattern of the names."""
+        """Returns the JSON Schema, with the pattern of the names."""
         schema: JsonObject = super().json_schema()
-        forbidden = "|".join(map(re.escape, sorted(SET_BY_THE_SANDBOX | _CHANGES_PROGRAMS)))
+        forbidden = "|".join(map(re.escape, sorted(SET_BY_THE_SANDBOX | _LOADER_VARIABLES)))
         starts = "|".join(_FORBIDDEN_STARTS)
         allowed = re.compile(rf"(?!(?:{forbidden})$)(?!{starts}){_NAME.pattern}")
         return {**schema, "propertyNames": {**schema["propertyNames"], "pattern": whole_value(allowed)}}

@@ -14,7 +14,7 @@ from backend.services.workflows.manifests.python_agent import PYTHON_AGENT
 from backend.services.workflows.manifests.records import LONG_TEXT, Field, ListOf, Record, Variant, name_field
 from backend.services.workflows.manifests.shapes import HTTP_ADDRESS, SECRET_NAME, Flag, Number, OneOf, Text, Whole
 from backend.services.workflows.manifests.tools import TOOLS
-from backend.services.workflows.manifests.variables_schema import with_references
+from backend.services.workflows.manifests.variables_schema import allow_references
 from backend.services.workflows.manifests.workflow_fields import JSON_SCHEMA, WORKFLOW
 
 LARGEST_DEFINITION_BYTES: Final = 8 * 2**20
@@ -188,5 +188,5 @@ def manifest_schema() -> JsonObject:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Manifest of the Programmatic Workflow API",
-        **with_references(DOCUMENT.json_schema()),
+        **allow_references(DOCUMENT.json_schema()),
     }

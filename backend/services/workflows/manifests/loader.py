@@ -206,7 +206,7 @@ def _with_variables(
 
 
 def _with_mistakes(document: _Document, mistakes: list[Problem], inserted: InsertedDocument) -> _Document:
-    wrong = inserted.wrong_fields
+    wrong = inserted.fields_with_problems
     others = [each for each in document.problems if each.field not in wrong]
     named = [each for each in document.references if each.field not in wrong]
     return replace(document, problems=[*mistakes, *others], references=named, manifest=None)

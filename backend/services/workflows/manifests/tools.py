@@ -1,11 +1,11 @@
-"""The field `tools` of agents that call a model."""
+"""Schema of the field `tools` of agents that call a model, with its problems and references."""
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
 from backend.common.json_text import JsonMapping
-from backend.services.workflows.agent_tools import FUNCTIONS, WORDS, function_name
+from backend.services.workflows.agent_tools import FUNCTIONS, TOOL_WORDS, function_name
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem
 from backend.services.workflows.manifests.records import NAME, Field, ListOf, Record
 from backend.services.workflows.manifests.rules import ResourceReference
@@ -14,7 +14,7 @@ from backend.services.workflows.manifests.shapes import HTTP_ADDRESS, INVALID, S
 _MOST_TOOLS: Final = 20
 _MOST_NAMES: Final = 50
 
-_WORD: Final = OneOf(*WORDS)
+_WORD: Final = OneOf(*TOOL_WORDS)
 _AGENT: Final = Record(
     {"agent": Field(NAME, required=True, about="Name of an agent of type `python`.", example="exchange-rates")}
 )
@@ -45,14 +45,14 @@ _FORMS: Final = {"agent": _AGENT, "mcp": _SERVER}
 
 
 class Tool:
-    """A word, or an object that names an agent or an MCP server."""
+    """Shape of a tool: a word, or an object that names an agent or an MCP server."""
 
     def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> object:
-        """Reads a tool."""
+        """Reads and checks a tool."""
         if not isinstance(node.value, dict):
-            if isinstance(node.value, str) and node.value in WORDS:
+            if isinstance(node.value, str) and node.value in TOOL_WORDS:
                 return node.value
-            reason = f"must be one of: {', '.join(WORDS)}; or an object with {' or '.join(_FORMS)}"
+            reason = f"must be one of: {', '.join(TOOL_WORDS)}; or an object with {' or '.join(_FORMS)}"
             problems.append(Problem(node.line, name, reason))
             return INVALID
         form = next((record for field, record in _FORMS.items() if field in node.value), None)
@@ -62,7 +62,7 @@ class Tool:
         return form.read(node, name, problems)
 
     def json_schema(self) -> JsonSchema:
-        """Returns the words, and the objects."""
+        """Returns the JSON Schema: any of the words and objects."""
         return {"anyOf": [_WORD.json_schema(), *(record.json_schema() for record in _FORMS.values())]}
 
 
@@ -70,7 +70,7 @@ TOOLS: Final = ListOf(Tool(), most=_MOST_TOOLS, unique=True)
 
 
 def tool_problems(value: JsonMapping, node: DocumentNode) -> Iterator[Problem]:
-    """Yields the problems of tools whose functions the model could not tell apart by name."""
+    """Yields a problem for each tool with a function whose name another tool has too."""
     if value.get("type") != "llm":
         return
     taken: dict[str, int] = {}

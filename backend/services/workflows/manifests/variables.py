@@ -1,6 +1,6 @@
 """Variables of manifests: `${vars.NAME}` in text fields is replaced by a value that comes with the files.
 
-`$${vars.` stands for the text `${vars.`. Code of agents and requirements of packages are left as they are. An inserted
+`$${vars.` stands for the text `${vars.`. Code of agents and requirements of packages have no variables. An inserted
 value is not searched for variables.
 """
 
@@ -16,9 +16,9 @@ MOST_VARIABLES: Final = 256
 LONGEST_NAME: Final = 64
 LONGEST_VALUE: Final = 4_096
 MOST_CHARACTERS: Final = 65_536
-"""Characters of all values together; they are stored with each version that uses them."""
+"""Most characters of all values together: values are stored with each version that uses them."""
 MOST_INSERTED: Final = 16 * 2**20
-"""Characters that variables may insert into the files of one call."""
+"""Most characters that variables may insert into the files of one call."""
 
 NAME: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}")
 
@@ -27,7 +27,7 @@ _REFERENCE: Final = re.compile(r"(\$?)\$\{vars\.([A-Za-z0-9_]*)(\}?)")
 _MOST_LISTED: Final = 20
 _MOST_MISTAKES: Final = 20
 """Most mistakes that are reported of one text: the place of each is found by reading the text again."""
-_UNTOUCHED: Final[Mapping[str, frozenset[str]]] = {
+_WITHOUT_VARIABLES: Final[Mapping[str, frozenset[str]]] = {
     "Agent": frozenset({"code"}),
     "Environment": frozenset({"python.packages"}),
 }
@@ -39,7 +39,7 @@ _MUST_NAME: Final = (
 
 
 class VariableValue(NamedTuple):
-    """A value as text. In a field that takes no text it is read as YAML without quotes, unless it is `quoted`."""
+    """Value of a variable as text; unless `quoted`, it is read as unquoted YAML in a field for a number or boolean."""
 
     text: str
     quoted: bool = False
@@ -74,21 +74,21 @@ def variable_problems(variables: Variables, *, place: str = "variables") -> list
     return problems
 
 
-def with_escapes(value: Any) -> Any:
-    """Returns a JSON value in whose texts `${vars.` is written as text, so that reading gives the value again."""
+def escape_variables(value: Any) -> Any:
+    """Escapes `${vars.` in the texts of a JSON value, so that reading gives the value again."""
     if isinstance(value, dict):
-        return {name: with_escapes(each) for name, each in value.items()}
+        return {name: escape_variables(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [with_escapes(each) for each in value]
+        return [escape_variables(each) for each in value]
     return value.replace(_START, f"${_START}") if isinstance(value, str) else value
 
 
-def with_values(value: Any, variables: Variables) -> Any:
-    """Returns a JSON value in whose texts variables are replaced; those that are unknown stay."""
+def replace_variables(value: Any, variables: Variables) -> Any:
+    """Replaces variables in the texts of a JSON value; unknown variables stay."""
     if isinstance(value, dict):
-        return {name: with_values(each, variables) for name, each in value.items()}
+        return {name: replace_variables(each, variables) for name, each in value.items()}
     if isinstance(value, list):
-        return [with_values(each, variables) for each in value]
+        return [replace_variables(each, variables) for each in value]
     return _REFERENCE.sub(lambda match: _text_of(match, variables), value) if isinstance(value, str) else value
 
 
@@ -98,17 +98,17 @@ def _text_of(match: re.Match[str], variables: Variables) -> str:
     return variables[match[2]].text if match[3] and match[2] in variables else match[0]
 
 
-def is_untouched(kind: str, name: str) -> bool:
-    """Returns whether a field of a document has no variables; `name` as problems have it, without indexes."""
-    return name in _UNTOUCHED.get(kind, ())
+def has_no_variables(kind: str, name: str) -> bool:
+    """Returns whether variables are not replaced in a field; `name` is the field's path without indexes."""
+    return name in _WITHOUT_VARIABLES.get(kind, ())
 
 
 class InsertedDocument(NamedTuple):
-    """A document with the values of its variables, these variables, and the fields with mistakes in variables."""
+    """A document after insertion, the variables that it uses, and the fields with problems of variables."""
 
     node: DocumentNode
     used: Mapping[str, VariableValue]
-    wrong_fields: Collection[str]
+    fields_with_problems: Collection[str]
 
 
 class VariableInserter:
@@ -120,10 +120,10 @@ class VariableInserter:
         self._room = MOST_INSERTED
 
     def insert(self, document: DocumentNode, problems: list[Problem]) -> InsertedDocument:
-        """Returns a document with values in place of variables; adds mistakes to `problems`."""
-        work = _Insertion(self, problems)
-        node = work.insert(document, "")
-        return InsertedDocument(node, work.used, work.wrong_fields)
+        """Replaces the variables of a document by their values; adds to `problems`."""
+        insertion = _Insertion(self, problems)
+        node = insertion.insert(document, "")
+        return InsertedDocument(node, insertion.used, insertion.fields_with_problems)
 
     def value(self, name: str) -> VariableValue | None:
         """Returns the value of a variable, which counts as used; None where there is none."""
@@ -132,14 +132,14 @@ class VariableInserter:
             self.used.add(name)
         return found
 
-    def has_room(self, characters: int) -> bool:
-        """Takes room for inserted characters; returns False when the bound is passed."""
+    def take_room(self, characters: int) -> bool:
+        """Counts inserted characters; returns False above the bound."""
         self._room -= characters
         return self._room >= 0
 
     @property
     def known(self) -> str:
-        """The names of the variables for a message."""
+        """Text that lists the names of the variables, for a message."""
         names = sorted(self.variables)
         if not names:
             return "no variable is given"
@@ -154,12 +154,12 @@ class _Insertion:
     inserter: VariableInserter
     problems: list[Problem]
     used: dict[str, VariableValue] = field(default_factory=dict)
-    wrong_fields: set[str] = field(default_factory=set)
+    fields_with_problems: set[str] = field(default_factory=set)
     kind: str = ""
 
     def insert(self, node: DocumentNode, name: str) -> DocumentNode:
-        """Returns a node with values in place of variables, and the node itself where it has none."""
-        if is_untouched(self.kind, name):
+        """Replaces the variables in a node; returns the node itself if it has no variables."""
+        if has_no_variables(self.kind, name):
             return node
         value = node.value
         if isinstance(value, str):
@@ -170,7 +170,7 @@ class _Insertion:
         if isinstance(value, dict):
             members = dict(value)
             if not name and "kind" in members:
-                # A variable may stand for the kind, which decides what is left as it is.
+                # The kind, which decides the fields without variables, may be a variable itself.
                 members["kind"] = kind = self.insert(members["kind"], "kind")
                 self.kind = kind.value if isinstance(kind.value, str) else ""
             rest = {each: self.insert(inner, member(name, each)) for each, inner in members.items()}
@@ -190,14 +190,14 @@ class _Insertion:
             if value is None:
                 line, column = _position(node, number)
                 self.problems.append(Problem(line, name or "document", f"{reason}, at column {column}"))
-                self.wrong_fields.add(name)
+                self.fields_with_problems.add(name)
                 if len(self.problems) - known == _MOST_MISTAKES:
                     return node
                 continue
-            if not self.inserter.has_room(len(value.text)):
+            if not self.inserter.take_room(len(value.text)):
                 reason = f"must not take more than {MOST_INSERTED:,} characters from variables in all files together"
                 self.problems.append(Problem(node.line, name or "document", reason))
-                self.wrong_fields.add(name)
+                self.fields_with_problems.add(name)
                 return replace(node, value="")
             parts.append(value.text)
             if match.span() == (0, len(text)) and not match[1]:
@@ -207,7 +207,7 @@ class _Insertion:
         return replace(node, value="".join([*parts, text[end:]]), scalar=scalar)
 
     def _value(self, match: re.Match[str]) -> tuple[VariableValue | None, str]:
-        """Returns what is inserted for a reference, or None and why nothing is."""
+        """Returns the value to insert for a reference, or None and the problem."""
         escaped, name, closed = match.groups()
         if escaped:
             return VariableValue(match[0][1:]), ""
@@ -225,7 +225,7 @@ def _differ(changed: Collection[DocumentNode], nodes: Collection[DocumentNode]) 
 
 
 def _position(node: DocumentNode, number: int) -> tuple[int, int]:
-    """Returns line and column of the reference with this number in a text; of the text where an escape hides it."""
+    """Returns line and column of a reference by its number in a text, or of the text if escapes hide the reference."""
     references = list(_REFERENCE.finditer(node.written))
     if number >= len(references):
         return node.line, node.column

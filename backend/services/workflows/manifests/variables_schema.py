@@ -1,38 +1,38 @@
-"""JSON Schema of manifests with variables: a field that has bounds may hold a reference in their place."""
+"""Adapts the JSON Schema of manifests to variables: a field with bounds also accepts a reference `${vars.NAME}`."""
 
 from typing import Any, Final
 
 from backend.common.json_text import JsonObject
 
 _REFERENCE: Final[JsonObject] = {"type": "string", "pattern": r"\$\{vars\.[A-Za-z_][A-Za-z0-9_]*\}"}
-_ABOUT: Final = frozenset({"description", "default", "examples", "title"})
+_ANNOTATIONS: Final = frozenset({"description", "default", "examples", "title"})
 _INNER: Final = ("items", "additionalProperties", "then", "if", "not")
 _LISTS: Final = ("allOf", "anyOf", "oneOf")
 
 
-def with_references(schema: Any) -> Any:
-    """Returns a schema that accepts a text with `${vars.NAME}` wherever it bounds a single value."""
+def allow_references(schema: Any) -> Any:
+    """Returns the schema changed to accept `${vars.NAME}` wherever it bounds a single value."""
     if not isinstance(schema, dict):
         return schema
     if _is_bounded_value(schema):
-        about = {name: each for name, each in schema.items() if name in _ABOUT}
-        bounds = {name: each for name, each in schema.items() if name not in _ABOUT}
+        about = {name: each for name, each in schema.items() if name in _ANNOTATIONS}
+        bounds = {name: each for name, each in schema.items() if name not in _ANNOTATIONS}
         return {**about, "anyOf": [bounds, _REFERENCE]}
     changed = dict(schema)
     if "properties" in schema:
-        changed["properties"] = {name: with_references(each) for name, each in schema["properties"].items()}
+        changed["properties"] = {name: allow_references(each) for name, each in schema["properties"].items()}
     for name in _LISTS:
         if name in schema:
-            changed[name] = [_choice(each) for each in schema[name]]
-    changed |= {name: with_references(schema[name]) for name in _INNER if name in schema and name != "if"}
+            changed[name] = [_allow_in_choice(each) for each in schema[name]]
+    changed |= {name: allow_references(schema[name]) for name in _INNER if name in schema and name != "if"}
     return changed
 
 
-def _choice(schema: Any) -> Any:
-    """Returns one of several schemas; a condition on the fields that select it stays as it is."""
+def _allow_in_choice(schema: Any) -> Any:
+    """Returns one of several schemas changed likewise, but for the condition that selects it."""
     if isinstance(schema, dict) and "if" in schema:
-        return {**schema, "then": with_references(schema["then"])}
-    return with_references(schema)
+        return {**schema, "then": allow_references(schema["then"])}
+    return allow_references(schema)
 
 
 def _is_bounded_value(schema: JsonObject) -> bool:

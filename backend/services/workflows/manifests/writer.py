@@ -8,7 +8,7 @@ import yaml
 from backend.common.json_text import JsonMapping, JsonObject
 from backend.services.workflows.manifests.kinds import KINDS
 from backend.services.workflows.manifests.records import Either, ListOf, MapOf, Record, Variant
-from backend.services.workflows.manifests.variables import is_untouched, with_escapes
+from backend.services.workflows.manifests.variables import escape_variables, has_no_variables
 from backend.services.workflows.manifests.yaml_reader import plain_scalar
 
 
@@ -61,11 +61,11 @@ def manifest_value(kind: str, definition: JsonMapping) -> JsonObject:
 
 def _escaped(kind: str, name: str, value: Any) -> Any:
     """Returns the value of a field in whose texts `${vars.` stands for no variable."""
-    if is_untouched(kind, name):
+    if has_no_variables(kind, name):
         return value
     if isinstance(value, dict):
         return {inner: _escaped(kind, f"{name}.{inner}", each) for inner, each in value.items()}
-    return with_escapes(value)
+    return escape_variables(value)
 
 
 def _without_defaults(shape: object, value: Any) -> Any:

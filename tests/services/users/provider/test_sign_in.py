@@ -10,7 +10,7 @@ import pytest
 
 from backend.common.secrets import Secrets
 from backend.services.users.oidc.http import ProviderHttp
-from backend.services.users.oidc.provider import Attempt, Provider
+from backend.services.users.oidc.provider import Provider, SignInAttempt
 from backend.settings import IdentityProvider as Settings
 from tests.services.users.conftest import ADDRESS, LIMIT, WRONG, People, reason
 from tests.services.users.provider.conftest import REFUSED, RETURN, ROLES, SIGNED_OUT, NewSignIns, SignIns
@@ -267,9 +267,9 @@ def test_two_first_sign_ins_at_once_read_the_description_once(
     monkeypatch.setattr("backend.services.users.oidc.provider.ProviderHttp", Counted)
     provider.describe = describe  # type: ignore[method-assign]
     with ThreadPoolExecutor(2) as threads:
-        signing_in = [threads.submit(known.authorization_url, Attempt("state", "nonce", "verifier"), RETURN)]
+        signing_in = [threads.submit(known.authorization_url, SignInAttempt("state", "nonce", "verifier"), RETURN)]
         until(lambda: provider.asked != [], "the request for the description")
-        signing_in.append(threads.submit(known.authorization_url, Attempt("state", "nonce", "verifier"), RETURN))
+        signing_in.append(threads.submit(known.authorization_url, SignInAttempt("state", "nonce", "verifier"), RETURN))
         until(lambda: len(calls) == 2, "the other sign-in")
         let_go.set()
         assert all(each.result().startswith(provider.issuer) for each in signing_in)

@@ -89,9 +89,9 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
 def test_a_database_that_exists_is_kept(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path / "data")
     database = folder.open_database()
-    database.write(lambda tx: deployment_sql.ensure(tx, "plant-7"))
+    database.write(lambda tx: deployment_sql.get_or_create(tx, "plant-7"))
     database.close()
     again = folder.open_database()
-    assert again.write(lambda tx: deployment_sql.ensure(tx, "other")).deployment_id == "plant-7"
+    assert again.write(lambda tx: deployment_sql.get_or_create(tx, "other")).deployment_id == "plant-7"
     again.close()
     folder.close()

@@ -19,7 +19,7 @@ CONTENT = {"runs/run_a/out_1": b"first " * 100_000, "runs/run_b/out_2": b"second
 def data(tmp_path: Path) -> Path:
     path = tmp_path / "data"
     with closing(DataFolder(path)) as folder, closing(folder.open_database()) as database:
-        database.write(lambda tx: deployment_sql.ensure(tx, "plant-7"))
+        database.write(lambda tx: deployment_sql.get_or_create(tx, "plant-7"))
     for key, content in CONTENT.items():
         add_output(path, key, content)
     return path

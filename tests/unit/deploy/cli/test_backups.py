@@ -23,7 +23,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             monkeypatch.delenv(name)
     path = tmp_path / "data"
     with closing(DataFolder(path)) as folder, closing(folder.open_database()) as database:
-        database.write(lambda tx: deployment_sql.ensure(tx, "plant-7"))
+        database.write(lambda tx: deployment_sql.get_or_create(tx, "plant-7"))
     row = ("out_1", "run_a", "a.txt", "step", "text/plain", 1, "0" * 64, 0, OBJECT, None)
     with closing(sqlite3.connect(path / DATABASE_FILE, isolation_level=None)) as connection:
         connection.execute(f"INSERT INTO outputs VALUES ({','.join('?' * len(row))})", row)

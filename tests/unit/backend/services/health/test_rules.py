@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from backend.services.health.rules import Figures, findings
+from backend.services.health.rules import HealthFigures, findings
 from backend.services.health.sql import ProcessRow, WorkerRow
 from backend.services.runs.backlog_sql import BacklogRow
 
@@ -19,7 +19,9 @@ def process(**other: Any) -> ProcessRow:
 
 def told(**other: Any) -> list[tuple[bool, str]]:
     fields = {"now": NOW, "lease_now": NOW, "processes": [process()], "workers": [], "backlog": QUIET, "database_ms": 3}
-    return [(each.critical, each.message) for each in findings(Figures(**{"needs_workers": True, **fields, **other}))]
+    return [
+        (each.critical, each.message) for each in findings(HealthFigures(**{"needs_workers": True, **fields, **other}))
+    ]
 
 
 def test_a_deployment_that_is_well_has_no_finding() -> None:

@@ -51,7 +51,7 @@ def test_an_outage_of_the_database_and_its_end_are_logged_once_each(
 def test_leases_are_compared_by_the_clock_that_workers_renew_them_by(tmp_path: Path) -> None:
     with closing(DataFolder(tmp_path)) as folder, closing(folder.open_database()) as database:
         now = database.now()
-        database.write(lambda tx: sql.add(tx, owner="w", host="h", step_slots=4, now=now, until=now + DAY_MS))
+        database.write(lambda tx: sql.add_lease(tx, owner="w", host="h", step_slots=4, now=now, until=now + DAY_MS))
         services = Services(database, lambda: now + 2 * DAY_MS, "dep", Cursors(b"c" * 32))
         with closing(Backlog(services, by_workflow=False)) as backlog:
             measured = {family.name: family.samples[0].value for family in backlog.measured() if family.samples}

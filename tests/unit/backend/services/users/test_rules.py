@@ -25,7 +25,7 @@ def session(*, began: int, used: int, disabled_at: int | None = None) -> Any:
     ],
 )
 def test_a_session_lasts_twelve_hours_and_one_without_use(given: Any, *, lasts: bool) -> None:
-    assert rules.session_lasts(given, NOW) is lasts
+    assert rules.is_session_valid(given, NOW) is lasts
 
 
 @pytest.mark.parametrize(("ahead", "seconds"), [(-1, 0), (0, 0), (1, 1), (MINUTE, 60), (MINUTE + 600_000, 0)])

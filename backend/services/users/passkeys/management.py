@@ -38,10 +38,10 @@ class PasskeyManagement:
         self._tries = SignInTries(services.clock)
 
     def listed(self, token: str) -> tuple[list[PasskeyRow], int, bool]:
-        """Returns the passkeys, the number of recovery codes left, and whether a passkey is required."""
+        """Returns the person's passkeys, the number of recovery codes left, and whether a passkey is required."""
         session = self._sign_ins.session(token)
         rows, codes = self._services.database.read(
-            lambda tx: (passkeys_sql.of_person(tx, session.name), passkeys_sql.codes_left(tx, session.name))
+            lambda tx: (passkeys_sql.of_person(tx, session.name), passkeys_sql.count_codes(tx, session.name))
         )
         return rows, codes, self._sign_ins.passkey_required(session)
 
@@ -90,7 +90,7 @@ class PasskeyManagement:
             self._record(tx, actor, "user.passkey_added", name, {"passkey": made.label, "host": made.rp_id})
             return not known
 
-        first = self._services.database.write(work, lock_key=sql.OF_USERS)
+        first = self._services.database.write(work, lock_key=sql.LOCK_KEY)
         return made, codes if first else []
 
     def begin_confirmation(self, token: str, host: str) -> str:
@@ -99,7 +99,7 @@ class PasskeyManagement:
         return ceremony.assertion_options(host, challenge, known)
 
     def remove(self, token: str, credential_id: str, confirmation: Confirmation, actor: str) -> None:
-        """Removes a passkey, with the last one the recovery codes as well.
+        """Removes a passkey; the recovery codes go with the last passkey.
 
         Raises:
             ApiError: `unauthorized`, `invalid_request`, `rate_limited`, `not_found`.
@@ -115,7 +115,7 @@ class PasskeyManagement:
                 passkeys_sql.remove_codes(tx, name)
             self._record(tx, actor, "user.passkey_removed", name, {"passkey": row.label, "host": row.rp_id})
 
-        self._services.database.write(work, lock_key=sql.OF_USERS)
+        self._services.database.write(work, lock_key=sql.LOCK_KEY)
 
     def new_codes(self, token: str, confirmation: Confirmation, actor: str) -> list[str]:
         """Returns new recovery codes, in place of the former codes.
@@ -131,13 +131,13 @@ class PasskeyManagement:
             self._replace_codes(tx, name, codes, self._services.clock())
             self._record(tx, actor, "user.recovery_codes_made", name, {})
 
-        self._services.database.write(work, lock_key=sql.OF_USERS)
+        self._services.database.write(work, lock_key=sql.LOCK_KEY)
         return codes
 
     def _ask(self, token: str, name: str, purpose: Purpose) -> tuple[str, list[PasskeyRow]]:
         return self._services.database.write(
             lambda tx: (self._challenges.issue(tx, token, name, purpose), passkeys_sql.of_person(tx, name)),
-            lock_key=sql.OF_USERS,
+            lock_key=sql.LOCK_KEY,
         )
 
     def _take(self, token: str, purpose: Purpose) -> ChallengeRow:
@@ -148,10 +148,10 @@ class PasskeyManagement:
             self._challenges.take(tx, asked)
             return asked
 
-        return self._services.database.write(work, lock_key=sql.OF_USERS)
+        return self._services.database.write(work, lock_key=sql.LOCK_KEY)
 
     def _confirmed(self, token: str, confirmation: Confirmation, actor: str) -> str:
-        """Returns the name of the session's person, who has confirmed a change; the try counts as a sign-in's does."""
+        """Verifies the confirmation of a change, which counts as a try to sign in; returns the name of the person."""
         session, address = self._sign_ins.session(token), confirmation.address
         if confirmation.answer is None:
             verified = self._verifier.verify(session.name, confirmation.password, actor, address)
@@ -159,12 +159,12 @@ class PasskeyManagement:
                 raise invalid("password", "must be your password")
         else:
             self._verify_passkey(token, session.name, confirmation.answer, address)
-        self._services.database.write(lambda tx: SignInTries.forget(tx, session.name, address), lock_key=sql.OF_USERS)
+        self._services.database.write(lambda tx: SignInTries.forget(tx, session.name, address), lock_key=sql.LOCK_KEY)
         return session.name
 
     def _verify_passkey(self, token: str, name: str, answer: ceremony.PasskeyResponse, address: str) -> None:
         limits = limits_of(name, address)
-        self._services.database.write(lambda tx: self._tries.count(tx, limits), lock_key=sql.OF_USERS)
+        self._services.database.write(lambda tx: self._tries.count(tx, limits), lock_key=sql.LOCK_KEY)
         asked = self._take(token, "confirm")
         credential_id = ceremony.credential_id_of(answer)
         passkey = self._services.database.read(lambda tx: passkeys_sql.get(tx, credential_id))
@@ -177,7 +177,7 @@ class PasskeyManagement:
             raise invalid("answer", _REFUSED) from error
         now = self._services.clock()
         if not self._services.database.write(
-            lambda tx: passkeys_sql.use(tx, passkey, sign_count=sign_count, now=now), lock_key=sql.OF_USERS
+            lambda tx: passkeys_sql.use(tx, passkey, sign_count=sign_count, now=now), lock_key=sql.LOCK_KEY
         ):
             raise invalid("answer", _REFUSED)
 
