@@ -174,6 +174,9 @@ def usable_input(arguments: Mapping[str, Any], levels: int) -> tuple[Mapping[str
         payload = json_text.write(arguments).encode(errors="surrogatepass")
     except RecursionError:
         return {}, too_deep
+    except ValueError:
+        # The library reads `NaN` and `1e999`.
+        return {}, "The JSON of the arguments holds a number that is not finite."
     if len(payload) > MOST_INPUT_BYTES:
         return {}, f"The arguments have {len(payload):,} bytes of JSON, more than {MOST_INPUT_BYTES:,}."
     if deeper_than(payload, levels):

@@ -81,5 +81,5 @@ def _of_agent(agents: AgentTools, function: str, name: str) -> Tool[object]:
 def _size(value: Any) -> int:
     try:
         return 0 if value is None else len(json_text.write(value).encode(errors="surrogatepass"))
-    except RecursionError:
+    except (RecursionError, ValueError):
         return 0

@@ -145,6 +145,21 @@ def test_how_a_call_fails_is_told_to_the_model(asking: RuntimeWorld, server: Ope
     assert sorted(paths) == ["ask/answer.md", "ask/rates/2/left.txt"], "a failed call leaves no files"
 
 
+def test_arguments_with_a_number_that_is_not_finite_are_told_to_the_model(
+    asking: RuntimeWorld, server: OpenAIServer
+) -> None:
+    server.will(*calls({"rate": float("nan")}, {"rate": float("inf")}, {"currency": "EUR"}))
+    tool(asking)
+    model(asking)
+    run_id = asked(asking)
+    row = asking.until_ended(run_id)
+    assert row.status == "completed", row.error_message
+    message = "The JSON of the arguments holds a number that is not finite."
+    refused = {"error": {"type": "InvalidInput", "message": message}}
+    assert told(server)[:2] == [refused, refused]
+    assert [event["ok"] for event in events(asking, run_id)] == [False, False, True]
+
+
 def test_a_long_result_is_cut_where_the_model_is_told(asking: RuntimeWorld, server: OpenAIServer) -> None:
     server.will(*calls({}))
     tool(asking, "def run(context):\n    return 'é' * 50_000\n")
