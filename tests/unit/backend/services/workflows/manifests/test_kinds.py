@@ -238,6 +238,8 @@ REFUSED = [
     (llm(tools=["inputs", {"agent": "read input"}]), "tools[1]"),
     (llm(tools=[{"agent": "a b"}, {"agent": "a.b"}]), "tools[1]"),
     (llm(tools=[{"agent": "a"}, {"mcp": MCP, "only": ["a"]}]), "tools[1]"),
+    (llm(tools=[{"agent": "final_result"}], output_schema={"type": "object"}), "tools[0]"),
+    (llm(tools=[{"mcp": MCP, "only": ["final_result"]}], output_schema={"type": "object"}), "tools[0]"),
     (llm(tools=[{"mcp": MCP}]), "tools[0].only"),
     (llm(tools=[{"mcp": MCP, "only": []}]), "tools[0].only"),
     (llm(tools=[{"mcp": MCP, "only": ["a b"]}]), "tools[0].only[0]"),
