@@ -13,12 +13,13 @@ import typer
 from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup
 
-from deploy.cli.output.terminal import print_failure
+from deploy.cli.output.terminal import print_failure, printable
 from deploy.failures import CommandError
 from deploy.garbage import pause_collection, resume_collection
 
 SUCCEEDED: Final = 0
 FAILED: Final = 1
+MISUSED: Final = 2
 LINE_VARIABLE: Final = "_WORKFLOW_API_COMPLETE"
 """Variable with a command line up to the cursor; if set, candidates for completion are printed, a line each."""
 
@@ -110,10 +111,25 @@ def run(arguments: Sequence[str]) -> int:
         failure, code = failed, FAILED
     except typer.TyperException as misuse:
         failure, code = CommandError(misuse.format_message(), code="invalid_request"), misuse.exit_code
+    except (UnicodeEncodeError, TypeError):
+        wrong = next((each for each in arguments if not _is_text(each)), None)
+        if wrong is None:
+            raise
+        failure = CommandError(f"The argument {printable(wrong)} must be UTF-8.", code="invalid_request")
+        code = MISUSED
     else:
         return code if isinstance(code, int) else SUCCEEDED
     print_failure(failure, as_json=as_json)
     return code
+
+
+def _is_text(argument: str) -> bool:
+    """Returns whether an argument is UTF-8; Python has a lone surrogate for each other byte."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def command_line(wanted: Sequence[str]) -> typer.Typer:

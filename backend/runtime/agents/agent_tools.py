@@ -175,8 +175,8 @@ def check_arguments(arguments: Mapping[str, Any], levels: int) -> tuple[Mapping[
     except RecursionError:
         return {}, too_deep
     except ValueError:
-        # Libraries of models read these without complaint.
-        return {}, "The arguments have a number that is NaN or infinite, which JSON has not."
+        # The library reads `NaN` and `1e999`.
+        return {}, "The JSON of the arguments holds a number that is not finite."
     if len(payload) > MOST_INPUT_BYTES:
         return {}, f"The arguments have {len(payload):,} bytes of JSON, more than {MOST_INPUT_BYTES:,}."
     if deeper_than(payload, levels):

@@ -233,7 +233,7 @@ class _Conversation:
         # The library would print it on the terminal, among the service's own lines.
         pydantic_ai.BANNER_ENABLED = False
         declared = self._request.agent
-        functions = tools_of(words(declared), self._request, self._secrets)
+        functions = tools_of(words(declared), self._request, self._secrets, self._sweep)
         agent: Agent[object, Any] = Agent(
             self._configured.model,
             output_type=str if self._schema is None else StructuredDict(dict(self._schema), name="answer"),
@@ -307,6 +307,11 @@ class _Conversation:
         from backend.runtime.agents.toolset import server_toolset
 
         return server_toolset(servers, MORE_TRIES, self._record_call)
+
+    async def _sweep(self, value: Any) -> Any:
+        if self._deps is None or self._deps.tools is None:
+            return value
+        return await self._paused(self._deps.tools).redact(value)
 
     def _paused(self, services: ToolServices) -> ToolServices:
         """Returns services during whose work the step's time stands still: they may wait for other runs."""

@@ -124,6 +124,8 @@ class McpClient:
         number = next(self._ids)
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
         answer = await self._post(message, number)
+        if not _is_answer(answer, number):
+            raise McpError(f"the server sent something other than an answer to {method}")
         match answer:
             case {"result": dict(result)}:
                 return result
@@ -168,7 +170,7 @@ class McpClient:
         async for part in content.iter_chunked(64 * 1024):
             for data in events.add(part):
                 answer = await self._parse(data)
-                if isinstance(answer, dict) and answer.get("id") == number and "method" not in answer:
+                if _is_answer(answer, number):
                     return answer
         raise McpError("the server ended its stream before it answered")
 
@@ -182,6 +184,16 @@ class McpClient:
         except (UnstorableJsonError, UnicodeDecodeError) as error:
             raise McpError("the server sent something other than JSON") from error
         return await asyncio.to_thread(json_text.parse, str(text))
+
+
+def _is_answer(message: object, number: int) -> bool:
+    """Returns whether a message answers the request with this number; a boolean equals a number in Python."""
+    return (
+        isinstance(message, dict)
+        and not isinstance(message.get("id"), bool)
+        and message.get("id") == number
+        and "method" not in message
+    )
 
 
 class _EventParser:

@@ -173,15 +173,19 @@ def _failed(error: Exception) -> ToolResult:
 Tool = Callable[..., Awaitable[ToolResult]]
 
 
-def tools_of(declared: Iterable[str], request: StepRequest, secrets: Secrets) -> list[Tool]:
+Sweep = Callable[[Any], Awaitable[Any]]
+"""Returns a JSON value as the PII policy lets a model see it."""
+
+
+def tools_of(declared: Iterable[str], request: StepRequest, secrets: Secrets, sweep: Sweep) -> list[Tool]:
     """Returns the functions of the declared tools; the model sees their names, parameters and docstrings.
 
-    `secrets` are for the connectors that name one.
+    `secrets` are for the connectors that name one. `sweep` is for their objects, which nothing has swept before.
     """
     makers: dict[str, Callable[[StepRequest], Iterator[Tool]]] = {
         "inputs": _inputs,
         "files": _files,
-        "connectors": lambda request: _connectors(request, secrets),
+        "connectors": lambda request: _connectors(request, secrets, sweep),
     }
     return [tool for name in declared for tool in makers[name](request)]
 
@@ -213,15 +217,22 @@ def _files(request: StepRequest) -> Iterator[Tool]:
     yield from (list_files, read_file)
 
 
-def _connectors(request: StepRequest, secrets: Secrets) -> Iterator[Tool]:
+def _connectors(request: StepRequest, secrets: Secrets, sweep: Sweep) -> Iterator[Tool]:
     connectors = request.connectors
 
     async def list_connector_objects(connector: str, prefix: str = "") -> ToolResult:
         """Lists the objects of a connector under a prefix, with their sizes; without one, the prefixes it allows."""
-        return await asyncio.to_thread(list_objects, secrets, connectors, connector, prefix)
+        result = await asyncio.to_thread(list_objects, secrets, connectors, connector, prefix)
+        if objects := result.get("objects"):
+            keys = await sweep([each["key"] for each in objects])
+            result["objects"] = [{**each, "key": key} for each, key in zip(objects, keys, strict=True)]
+        return result
 
     async def read_connector_object(connector: str, key: str, offset: int = 0) -> ToolResult:
         """Reads a part of an object of a connector from a byte offset; next_offset is null at its end."""
-        return await asyncio.to_thread(read_object, secrets, connectors, connector, key, offset)
+        result = await asyncio.to_thread(read_object, secrets, connectors, connector, key, offset)
+        if result.get("text"):
+            result["text"] = await sweep(result["text"])
+        return result
 
     yield from (list_connector_objects, read_connector_object)

@@ -95,5 +95,4 @@ def _size(value: Any) -> int:
     try:
         return 0 if value is None else len(json_text.write(value).encode(errors="surrogatepass"))
     except (RecursionError, ValueError):
-        # Nested too deep, or with a number that JSON has not.
         return 0

@@ -347,7 +347,11 @@ class StepWork:
 
     async def _mismatch(self, schema: Any, answer: Any, what: str) -> str | None:
         """Returns how a model's answer, or its input of a tool, does not fit its schema; None where it fits."""
-        text = json_text.write(answer)
+        try:
+            text = json_text.write(answer)
+        except ValueError:
+            # The library of models reads `NaN` and `1e999`.
+            return f"The JSON of the {what} holds a number that is not finite."
         try:
             return await retries.RESOURCE.run(
                 lambda: self.context.in_cancellable_thread(

@@ -17,6 +17,9 @@ FUNCTIONS: Final = {
 }
 """Names of the model's functions, by word."""
 
+ANSWER_FUNCTION: Final = "final_result"
+"""Name of the function by which a model answers where its agent has `output_schema`."""
+
 MOST_CALLS: Final = 200
 """Most calls of tools in one attempt."""
 DEFAULT_CALLS: Final = 50

@@ -17,6 +17,8 @@ from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
 from tests.services.runtime.test_resume import resume, why
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
+from tests.support.s3_server import S3Server
+from workflow_api.v1 import workflows_pb2
 
 SECRETS = Secrets(
     {"ours": "env:OURS", "rates-api": "env:RATES"}, {"OURS": "sk-planted-9b2e61", "RATES": "planted-7d1c44e0"}
@@ -145,17 +147,19 @@ def test_how_a_call_fails_is_told_to_the_model(asking: RuntimeWorld, server: Ope
     assert sorted(paths) == ["ask/answer.md", "ask/rates/2/left.txt"], "a failed call leaves no files"
 
 
-def test_arguments_that_are_no_json_are_told_to_the_model(asking: RuntimeWorld, server: OpenAIServer) -> None:
-    server.will(*calls({"currency": float("nan")}))
+def test_arguments_with_a_number_that_is_not_finite_are_told_to_the_model(
+    asking: RuntimeWorld, server: OpenAIServer
+) -> None:
+    server.will(*calls({"rate": float("nan")}, {"rate": float("inf")}, {"currency": "EUR"}))
     tool(asking)
     model(asking)
     run_id = asked(asking)
     row = asking.until_ended(run_id)
     assert row.status == "completed", row.error_message
-    message = "The arguments have a number that is NaN or infinite, which JSON has not."
-    assert told(server) == [{"error": {"type": "InvalidInput", "message": message}}]
-    (event,) = events(asking, run_id)
-    assert (event["input_bytes"], event["ok"]) == (0, False)
+    message = "The JSON of the arguments holds a number that is not finite."
+    refused = {"error": {"type": "InvalidInput", "message": message}}
+    assert told(server)[:2] == [refused, refused]
+    assert [event["ok"] for event in events(asking, run_id)] == [False, False, True]
 
 
 @pytest.mark.parametrize("arguments", [["EUR"], "EUR", None], ids=["list", "text", "null"])
@@ -235,6 +239,62 @@ def test_a_large_result_that_the_sweep_makes_small_is_told_as_json(asking: Runti
     row = asking.until_ended(asked(asking, workflow={"pii_policy": {"mode": "redact"}}))
     assert row.status == "completed", row.error_message
     assert told(server) == [{"result": ["[EMAIL_ADDRESS]"] * 2_200}]
+
+
+def test_objects_that_a_model_reads_are_swept_by_the_policy(
+    asking: RuntimeWorld, server: OpenAIServer, s3_server: S3Server
+) -> None:
+    key = "in/jane.roe@example.org/a.txt"
+    s3_server.fill("docs", {key: b"ask jane.roe@example.org", "in/plain.txt": b"ask us"})
+    connector = {"kind": "Connector", "name": "inbox", "type": "s3", "bucket": "docs", "endpoint_url": s3_server.url}
+    asking.apply(json.dumps(connector))
+    tested = asking.workflow_calls("TestConnector", workflows_pb2.TestConnectorRequest(name="inbox"))
+    assert tested.passed, tested.message
+    model(asking, "connectors")
+    server.will(
+        Reply(calls=(ToolCall("list_connector_objects", {"connector": "inbox", "prefix": "in/"}),)),
+        Reply(calls=(ToolCall("read_connector_object", {"connector": "inbox", "key": "in/plain.txt"}),)),
+        Reply("done"),
+    )
+    steps = [agent_step("ask", "asker", connectors=["inbox"])]
+    assert asking.until_ended(asking.run("Plain", steps)).status == "completed"
+    assert [each["key"] for each in told(server)[0]["objects"]] == [key, "in/plain.txt"]
+    server.requests.clear()
+    server.will(
+        Reply(calls=(ToolCall("list_connector_objects", {"connector": "inbox", "prefix": "in/"}),)),
+        Reply(calls=(ToolCall("read_connector_object", {"connector": "inbox", "key": key}),)),
+        Reply("done"),
+    )
+    run_id = asking.run("Swept", steps, workflow={"pii_policy": {"mode": "redact"}})
+    row = asking.until_ended(run_id)
+    assert row.status == "completed", row.error_message
+    listed, read = told(server)
+    assert listed["objects"][0]["key"] == "in/[EMAIL_ADDRESS]/a.txt"
+    assert read == {"text": "ask [EMAIL_ADDRESS]", "size_bytes": 24, "next_offset": None}
+
+
+def test_an_answer_with_a_number_that_is_not_finite_is_returned_to_the_model(
+    asking: RuntimeWorld, server: OpenAIServer
+) -> None:
+    server.will(
+        Reply(calls=(ToolCall("final_result", {"rate": float("inf")}),)),
+        Reply(calls=(ToolCall("final_result", {"rate": 1.5}),)),
+    )
+    asking.apply(
+        json.dumps(
+            {
+                "kind": "Agent",
+                "name": "asker",
+                "type": "llm",
+                "model": "openai:gpt-5",
+                "instructions": "Be brief.",
+                "output_schema": {"type": "object", "properties": {"rate": {"type": "number"}}},
+            }
+        )
+    )
+    row = asking.until_ended(asked(asking))
+    assert row.status == "completed", row.error_message
+    assert "a number that is not finite" in json.dumps(server.requests[-1].body)
 
 
 def test_a_tool_is_pinned_by_the_version_and_not_deleted(asking: RuntimeWorld, server: OpenAIServer) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from backend.common.json_text import JsonMapping
-from backend.services.workflows.agent_tools import FUNCTIONS, TOOL_WORDS, function_name
+from backend.services.workflows.agent_tools import ANSWER_FUNCTION, FUNCTIONS, TOOL_WORDS, function_name
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem
 from backend.services.workflows.manifests.records import NAME, Field, ListOf, Record
 from backend.services.workflows.manifests.rules import ResourceReference
@@ -74,8 +74,12 @@ def tool_problems(value: JsonMapping, node: DocumentNode) -> Iterator[Problem]:
     if value.get("type") != "llm":
         return
     taken: dict[str, int] = {}
+    structured = value.get("output_schema") is not None
     for index, tool in enumerate(value.get("tools") or ()):
         for name in _functions(tool):
+            if structured and name == ANSWER_FUNCTION:
+                reason = f"must not give the model the function {name}, by which it answers with output_schema"
+                yield Problem(node.line_of("tools", index), f"tools[{index}]", reason)
             first = taken.setdefault(name, index)
             if first != index:
                 reason = f"must not give the model the function {name}, which tools[{first}] gives it too"

@@ -51,6 +51,21 @@ def test_misuse_with_json_is_a_json_error() -> None:
     assert refused.error == {"code": "invalid_request", "message": "Missing argument 'KEY_ID'."}
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["keys", "show", "a\udcff"],
+        ["audit", "--search", "a\udcff"],
+        ["delete", "agent", "a\udcff"],
+    ],
+)
+def test_an_argument_that_is_not_utf8_is_misuse(backend: FakeBackend, arguments: list[str]) -> None:
+    refused = command(*arguments, "--grpc", backend.address, "--json")
+
+    assert refused.code == 2
+    assert refused.error["message"].endswith(" must be UTF-8.")
+
+
 def test_no_backend_is_one_clear_line() -> None:
     refused = command("keys", "list", "--grpc", "127.0.0.1:1")
 

@@ -238,6 +238,11 @@ REFUSED = [
     (llm(tools=["files", "inputs", {"agent": "read input"}]), "tools[2]"),
     (llm(tools=["files", {"agent": "a b"}, {"agent": "a.b"}]), "tools[2]"),
     (llm(tools=["files", {"agent": "a"}, {"mcp": MCP, "only": ["a"]}]), "tools[2]"),
+    (llm(tools=["files", "inputs", {"agent": "final_result"}], output_schema={"type": "object"}), "tools[2]"),
+    (
+        llm(tools=["files", "inputs", {"mcp": MCP, "only": ["final_result"]}], output_schema={"type": "object"}),
+        "tools[2]",
+    ),
     (llm(tools=[{"mcp": MCP}]), "tools[0].only"),
     (llm(tools=[{"mcp": MCP, "only": []}]), "tools[0].only"),
     (llm(tools=[{"mcp": MCP, "only": ["a b"]}]), "tools[0].only[0]"),
