@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backend.common import json_text
 from backend.common.json_text import UnstorableJsonError, parse_strict
+from backend.common.secret_scrubbing import Scrubber
 from backend.common.secrets import Secrets
 from backend.isolation.sandbox.process import bounded
 from backend.resources.models import ConfiguredModel, Models, ModelUnusableError, describe_failure
@@ -30,6 +31,7 @@ from backend.runtime.agents.metered_model import metered
 from backend.runtime.agents.progress import ClockPauses, limit_progress, pause_clock
 from backend.runtime.agents.structured_answers import Misfit, answer_type, indented, misfits
 from backend.runtime.agents.tools import tools_of
+from backend.runtime.agents.transcript import TranscriptWriter
 from backend.services.workflows.agent_tools import agent_tools, most_calls, server_tools, words
 from backend.services.workflows.model_answers import most_corrections, most_model_calls
 from backend.settings import StepDataLimits
@@ -125,6 +127,9 @@ class _Conversation:
         self._agents = self._agents_as_tools()
         self._servers = self._servers_of_tools()
         self._tool_logs: list[tuple[int, bytes]] = []
+        self._transcript: TranscriptWriter | None = None
+        if request.transcript is not None:
+            self._transcript = TranscriptWriter(request.transcript, Scrubber([configured.key]))
 
     async def run(self) -> Any:
         """Returns the model's answer, as text or as the schema says."""
@@ -142,6 +147,8 @@ class _Conversation:
                         answer = await self._ask(agent)
                 finally:
                     emitting.cancel()
+                    if self._transcript is not None:
+                        self._transcript.finish(self._messages)
                     if self._servers is not None:
                         await self._servers.close()
         except Exception as error:
@@ -234,6 +241,8 @@ class _Conversation:
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_LINES)
             self.emit_log(self.log())
+            if self._transcript is not None:
+                self._transcript.take(self._messages)
 
     async def _ask(self, agent: "Agent[object, Any]") -> Any:
         from pydantic_ai.exceptions import OutputTokenLimitExceeded
@@ -297,12 +306,14 @@ class _Conversation:
         return settings
 
     async def _report_streaming(self, _: Any, events: AsyncIterable[Any]) -> None:
-        """Reports periodically the size of a streamed answer so far."""
+        """Reports periodically the size of a streamed answer so far, and writes its pieces into the transcript."""
         from pydantic_ai.messages import PartDeltaEvent, TextPartDelta, ToolCallPartDelta
 
         characters = 0
         reported = time.monotonic()
         async for event in events:
+            if self._transcript is not None:
+                self._transcript.stream(self._messages, event)
             if not isinstance(event, PartDeltaEvent):
                 continue
             match event.delta:

@@ -169,6 +169,12 @@ AGENT_TYPES: Final[Mapping[str, Record]] = {
             "stream": Field(
                 Flag(), default=False, about="Whether answers are streamed, with progress events.", example=True
             ),
+            "keep_transcript": Field(
+                Flag(),
+                default=False,
+                about="Whether the messages and calls of tools of each attempt are kept for people, as logs are.",
+                example=True,
+            ),
         }
     ),
 }

@@ -112,7 +112,7 @@ ALLOWED = [
         max_tool_calls=200,
     ),
     llm(output_schema={"type": "object"}, structured="json_schema", max_model_calls=200),
-    llm(max_model_calls=1),
+    llm(max_model_calls=1, keep_transcript=True),
     agent(input_schema={"type": "object", "properties": {"a": {"type": "string"}}}),
     {"kind": "KnowledgeGraph", "name": "g"},
 ]
@@ -256,6 +256,7 @@ REFUSED = [
     (llm(temperature=2.1), "temperature"),
     (llm(request_timeout_seconds=901), "request_timeout_seconds"),
     (llm(stream=1), "stream"),
+    (llm(keep_transcript="yes"), "keep_transcript"),
 ]
 
 
