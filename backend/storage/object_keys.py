@@ -60,6 +60,11 @@ def step_log_key(run_id: str, step: str, attempt: int) -> str:
     return object_key(run_id, f"logs/{step}-{attempt}")
 
 
+def step_transcript_key(run_id: str, step: str, attempt: int) -> str:
+    """Returns the key of the messages between an attempt and its model; `step` is as in `step_log_key`."""
+    return object_key(run_id, f"transcripts/{step}-{attempt}")
+
+
 def upload_prefix(upload_id: str) -> str:
     """Returns the prefix of all objects of an upload."""
     return f"uploads/{upload_id}/"

@@ -1,4 +1,4 @@
-"""Page of a step's log: its end, lines that contain a searched text, download, and live updates."""
+"""Page of a step's log, or of the messages of its model: the end, lines found, download, and live updates."""
 
 import asyncio
 import re
@@ -17,6 +17,10 @@ from contract.fields import rules_of
 from contract.refusals import Refusal
 from workflow_api.v1.logs_pb2 import GetRunLogRequest, ListRunLogsRequest, RunLog, RunLogSummary, StreamRunLogsRequest
 from workflow_api.v1.runs_pb2 import GetRunRequest, Run
+
+OF: Final = "of"
+MODEL: Final = "model"
+"""Value of the query's `of` that asks for the messages of the model in place of the log."""
 
 END_CHARS: Final = 60_000
 """Most characters of a log that a page shows; the first page shows its end."""
@@ -49,7 +53,7 @@ async def latest_logs(visit: Visit, run_id: str) -> dict[str, RunLogSummary]:
 
 
 async def show(visit: Visit) -> PageResult:
-    """Shows the log of a step's attempt, by default the latest: its end, or earlier text.
+    """Shows the log or transcript of a step's attempt, by default the latest: its end, or earlier text.
 
     The query's `before` is the number of characters left out at the end.
     """
@@ -58,7 +62,8 @@ async def show(visit: Visit) -> PageResult:
     skipped = min(int(before), _READ_CHARS - 1) if _SKIPPED.fullmatch(before) else 0
     if asked and not _ATTEMPT.fullmatch(asked):
         return _NO_ATTEMPT
-    request = GetRunLogRequest(run_id=run_id, step=step, attempt=int(asked) if asked else None)
+    transcript = _of_model(visit)
+    request = GetRunLogRequest(run_id=run_id, step=step, attempt=int(asked) if asked else None, transcript=transcript)
     sought = visit.query.get("q", "").strip()[:MOST_SOUGHT_CHARS]
     if not sought:
         request.tail_chars = min(skipped + END_CHARS, _READ_CHARS)
@@ -78,6 +83,7 @@ async def show(visit: Visit) -> PageResult:
     before_skipped = "" if sought else found.text[: len(found.text) - skipped]
     text, cut = ending(before_skipped, END_CHARS, _SHOWN_BYTES)
     shown = (
+        (OF, MODEL if transcript else ""),
         ("attempt", asked),
         ("before", str(skipped) if skipped else ""),
         ("q", sought),
@@ -91,6 +97,8 @@ async def show(visit: Visit) -> PageResult:
             "found": found,
             "log": found.log,
             "here": address,
+            "transcript": transcript,
+            "of_model": f"{OF}={MODEL}",
             "text": text,
             "earlier": str(skipped + len(text)) if (cut or found.cut) and skipped + len(text) < _READ_CHARS else "",
             "later": str(max(0, skipped - END_CHARS)) if skipped else "",
@@ -113,7 +121,10 @@ async def download(visit: Visit) -> PageResult:
     run_id, step, asked = visit.path["run_id"], visit.path["step"], visit.query.get("attempt", "")
     if asked and not _ATTEMPT.fullmatch(asked):
         return _NO_ATTEMPT
-    request = GetRunLogRequest(run_id=run_id, step=step, attempt=int(asked) if asked else None, tail_chars=1)
+    transcript = _of_model(visit)
+    request = GetRunLogRequest(
+        run_id=run_id, step=step, attempt=int(asked) if asked else None, tail_chars=1, transcript=transcript
+    )
     try:
         found: RunLog = await visit.services.call("LogsService/GetRunLog", request)
     except Refusal as refusal:
@@ -121,10 +132,11 @@ async def download(visit: Visit) -> PageResult:
             raise
         return View("runs/missing.html", {"message": refusal.message}, status=404)
     attempt = found.log.attempt
-    wanted = StreamRunLogsRequest(run_id=run_id, step=step, attempt=attempt)
+    wanted = StreamRunLogsRequest(run_id=run_id, step=step, attempt=attempt, transcript=transcript)
     messages = visit.services.stream("LogsService/StreamRunLogs", wanted, MESSAGE_SECONDS)
     parts = MessageParts(messages, lambda message: (message.text or message.problem).encode())
-    return FileDownload(parts, f"{run_id}-{step}-{attempt}.log", "text/plain")
+    name = f"{run_id}-{step}-{attempt}{'-model.txt' if transcript else '.log'}"
+    return FileDownload(parts, name, "text/plain")
 
 
 async def stream(visit: Visit) -> PageResult:
@@ -169,7 +181,7 @@ async def _updates(visit: Visit) -> AsyncIterator[tuple[str, str]]:
     while True:
         try:
             run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
-            logs = [log for log in await _logs(visit, run_id) if log.step == step]
+            logs = [log for log in await _logs(visit, run_id, transcript=_of_model(visit)) if log.step == step]
         except Refusal as refusal:
             if refusal.code not in _REFUSED:
                 raise
@@ -190,8 +202,12 @@ def _link(address: str, state: Mapping[str, str], **changed: str) -> str:
     return address + (f"?{urlencode(query)}" if query else "")
 
 
-async def _logs(visit: Visit, run_id: str) -> list[Any]:
-    request = ListRunLogsRequest(run_id=run_id, page_size=_PAGE)
+def _of_model(visit: Visit) -> bool:
+    return visit.query.get(OF) == MODEL
+
+
+async def _logs(visit: Visit, run_id: str, *, transcript: bool = False) -> list[Any]:
+    request = ListRunLogsRequest(run_id=run_id, page_size=_PAGE, transcript=transcript)
     return await all_items(visit.services, "LogsService/ListRunLogs", request)
 
 

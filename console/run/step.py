@@ -119,7 +119,7 @@ async def _preview(visit: Visit, run_id: str, step: str) -> StepPreview:
 
 
 async def _log(visit: Visit, run_id: str, step: str) -> RunLog | None:
-    """Returns the end of the latest attempt's log; None without a log, or for people who may not read logs."""
+    """Returns the end of the latest attempt's log; None without log and transcript, or for people who may not read."""
     if not visit.may("LogsService/GetRunLog"):
         return None
     request = GetRunLogRequest(run_id=run_id, step=step, tail_chars=bounds.VALUE)
@@ -129,7 +129,7 @@ async def _log(visit: Visit, run_id: str, step: str) -> RunLog | None:
         if refusal.code not in _GONE:
             raise
         return None
-    return found if found.text or found.log.HasField("problem") else None
+    return found if found.text or found.log.HasField("problem") or found.has_transcript else None
 
 
 def _shown(name: str, preview: StepPreview) -> Mapping[str, Any]:

@@ -7,7 +7,13 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from backend.services.uploads.rules import PART_BYTES
-from backend.storage.object_keys import result_row_key, step_log_key, upload_members_key, upload_part_key
+from backend.storage.object_keys import (
+    result_row_key,
+    step_log_key,
+    step_transcript_key,
+    upload_members_key,
+    upload_part_key,
+)
 
 _BATCH: Final = 1000
 
@@ -89,10 +95,11 @@ def named_objects(database: sqlite3.Connection) -> Iterator[NamedObject]:
             )
             for key, size in database.execute(shared):
                 yield NamedObject(key, size, None)
-        if "step_logs" in tables:
-            logs = "SELECT run_id, step, attempt, size_bytes FROM step_logs WHERE size_bytes IS NOT NULL"
-            for run_id, step, attempt, size in database.execute(logs):
-                yield NamedObject(step_log_key(run_id, step, attempt), size, None)
+        for table, key_of in (("step_logs", step_log_key), ("step_transcripts", step_transcript_key)):
+            if table in tables:
+                texts = f"SELECT run_id, step, attempt, size_bytes FROM {table} WHERE size_bytes IS NOT NULL"  # noqa: S608 - ours
+                for run_id, step, attempt, size in database.execute(texts):
+                    yield NamedObject(key_of(run_id, step, attempt), size, None)
         if "upload_files" in tables:
             yield from _uploaded(database)
     finally:

@@ -1,4 +1,4 @@
-"""`workflow-api runs logs`: the logs of a run's steps."""
+"""`workflow-api runs logs`: the logs of a run's steps, and the messages of their models."""
 
 from typing import Annotated, Final
 
@@ -22,6 +22,9 @@ def logs(
     attempt: Annotated[
         int | None, typer.Option("--attempt", metavar="N", help="Only of this attempt of the step, from 1.")
     ] = None,
+    model: Annotated[
+        bool, typer.Option("--model", help="The messages of models in place of logs, of agents that keep them.")
+    ] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the run ends.")] = False,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
@@ -32,8 +35,9 @@ def logs(
     """
     if attempt is not None and step is None:
         raise typer.BadParameter("is of a step: name it with --step", param_hint="--attempt")
-    request = logs_pb2.StreamRunLogsRequest(run_id=run_id, step=step, attempt=attempt, follow=follow)
-    printer = LogPrinter(headings=attempt is None)
+    request = logs_pb2.StreamRunLogsRequest(run_id=run_id, step=step, attempt=attempt, follow=follow, transcript=model)
+    nothing = "No messages of a model are kept." if model else "Nothing was printed."
+    printer = LogPrinter(headings=attempt is None, nothing=nothing)
     with option_names(LOG_OPTIONS), connected(grpc) as backend:
         for part in backend.stream(backend.logs.StreamRunLogs, request, FOLLOW_SECONDS if follow else None):
             if as_json:
@@ -47,8 +51,9 @@ def logs(
 class LogPrinter:
     """Prints parts of logs, with a heading whenever the log changes."""
 
-    def __init__(self, *, headings: bool) -> None:
+    def __init__(self, *, headings: bool, nothing: str = "Nothing was printed.") -> None:
         self._headings = headings
+        self._nothing = nothing
         self._log: tuple[str, int] | None = None
         self._in_line = False
 
@@ -73,7 +78,7 @@ class LogPrinter:
         """Ends the last line; prints a note if no step has printed anything."""
         self._end_line()
         if self._log is None:
-            print("Nothing was printed.")
+            print(self._nothing)
 
     def _end_line(self) -> None:
         if self._in_line:

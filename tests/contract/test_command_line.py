@@ -18,6 +18,7 @@ from tests.conftest import NewDatabase
 from tests.contract.conftest import NewCaller
 from tests.support.admin import SCOPES, Credentials
 from tests.support.client import Caller
+from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.part import COMMAND
 from tests.support.poll import until
 from tests.support.service import Service
@@ -50,6 +51,28 @@ status: active
 steps:
   - {step: load, agent: loads, environment: standard}
   - {step: add, agent: adds, environment: standard, needs: [load]}
+"""
+ASKING = """
+kind: Agent
+name: asker
+type: llm
+model: openai:gpt-5
+base_url: ADDRESS
+instructions: Be brief.
+tools: [files]
+keep_transcript: true
+---
+kind: Agent
+name: asking-counter
+type: python
+code: "def run(context): return 1"
+---
+kind: Workflow
+name: Asks a model
+status: active
+steps:
+  - {step: count, agent: asking-counter}
+  - {step: ask, agent: asker, needs: [count]}
 """
 REVIEWED = """
 kind: Environment
@@ -532,6 +555,29 @@ def test_a_bug_is_found_in_the_log_of_the_step_that_failed(
     assert "--step: must be one of" in command("runs", "logs", run_id, "--step", "ad", code=1).stderr
     assert command.error("runs", "logs", "run_none")["code"] == "run_not_found"
     assert "name it with --step" in command("runs", "logs", run_id, "--attempt", "1", code=2).stderr
+
+
+def test_the_messages_of_a_model_are_for_people_alone(service: Service, command: CommandLine, caller: Caller) -> None:
+    provider = OpenAIServer()
+    try:
+        provider.will(Reply("Let me see.", calls=(ToolCall("list_files", {}),)), Reply("Two words."))
+        (workflow_id,) = service.admin.apply(ASKING.replace("ADDRESS", provider.base_url)).values()
+        run_id = caller.started(workflow_id)
+        followed = command("runs", "logs", run_id, "--model", "--follow").stdout
+    finally:
+        provider.close()
+    assert followed.startswith("==> ask, attempt 1 <==\n--- instructions\n  Be brief.\n")
+    assert "--- answer\n  Let me see.\n--- call of list_files\n" in followed
+    shown = command("runs", "logs", run_id, "--model", "--step", "ask", "--attempt", "1").stdout
+    assert followed.endswith(shown)
+    lines = command("runs", "logs", run_id, "--model", "--json").stdout.splitlines()
+    assert "".join(json.loads(line)["text"] for line in lines) == shown
+    assert "Let me see." not in command("runs", "logs", run_id).stdout
+    assert command("runs", "logs", run_id, "--model", "--step", "count").stdout == "No messages of a model are kept.\n"
+    assert caller.wait(run_id)["status"] == "completed"
+    public = [caller.run(run_id), caller.events(run_id), caller.outputs(run_id)]
+    assert "Let me see." not in json.dumps(public) + caller.get(f"/runs/{run_id}/steps").body.decode()
+    assert caller.get(f"/runs/{run_id}/logs").status == caller.get(f"/runs/{run_id}/transcripts").status == 404
 
 
 def test_an_approval_is_shown_with_what_it_is_about_and_who_decided_it(

@@ -121,7 +121,14 @@ def manifests(url: str) -> str:
         {"kind": "Environment", "name": "standard"},
         {"kind": "Connector", "name": "inbox", "type": "s3", "bucket": "docs", "endpoint_url": url, "secret": "reader"},
         *python,
-        {"kind": "Agent", "name": "model", "type": "llm", "model": "openai-chat:gpt", "instructions": CODE},
+        {
+            "kind": "Agent",
+            "name": "model",
+            "type": "llm",
+            "model": "openai-chat:gpt",
+            "instructions": CODE,
+            "keep_transcript": True,
+        },
     ]
     policy = {"mode": "redact", "categories": "all", "stages": ["inputs", "steps", "outputs"]}
     kinds: dict[str, dict[str, Any]] = {

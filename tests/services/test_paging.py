@@ -173,7 +173,7 @@ class Lists:
         self.run_id = self.run_id or self.world.started()
         number, at = next(self.numbers), self.world.clock()
         step = "cab"[number % 3]
-        self.world.services.database.write(lambda tx: logs_sql.begin(tx, self.run_id, step, number, at))
+        self.world.services.database.write(lambda tx: logs_sql.LOGS.begin(tx, self.run_id, step, number, at))
 
     def add_event(self) -> None:
         if not self.run_id:

@@ -39,6 +39,7 @@ _AGED: Final[Mapping[str, tuple[str, float, str]]] = {
     "audit_records": ("at", 400, "1 = 1"),
     "webhook_deliveries": ("occurred_at", 30, "finished_at IS NOT NULL"),
     "step_log_parts": ("superseded_at", 1, "superseded_at IS NOT NULL"),
+    "step_transcript_parts": ("superseded_at", 1, "superseded_at IS NOT NULL"),
 }
 # Those of a queue on PostgreSQL are purged an hour after they were made, once their segments have ended.
 _AGED_QUEUE: Final = {"dbos.workflow_status": ("created_at", 0.5, "1 = 1")}

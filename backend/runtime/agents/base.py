@@ -12,6 +12,7 @@ from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.isolation.sandbox.inside.plain_json import deeper_than
 from backend.resources.models import Models
 from backend.runtime.agents.model_meter import ModelMeter
+from backend.runtime.agents.transcript import Transcript
 from backend.services.webhooks.rules import Network
 from backend.settings import StepDataLimits
 
@@ -40,7 +41,8 @@ class StepRequest:
     `traceparent`, and its `tracestate` if there is one. `item` is the item of a fan-out, a large one as `JsonText`, and
     `item_index` its place in the list, from 0. `variables` are the environment's, for `os.environ`. `meter` counts the
     attempt's calls to its model. `tools` are the definitions of the agents that the agent has as tools.
-    In the call of such an agent `input` are its arguments, and `call` tells it from other calls.
+    In the call of such an agent `input` are its arguments, and `call` tells it from other calls. `transcript` gets the
+    messages of the model, None where they are not kept.
     """
 
     step: str
@@ -70,6 +72,7 @@ class StepRequest:
     tools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     input: Mapping[str, Any] | None = None
     call: str | None = None
+    transcript: Transcript | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backend.common import json_text
 from backend.common.json_text import UnstorableJsonError, parse_strict
+from backend.common.secret_scrubbing import Scrubber
 from backend.common.secrets import Secrets
 from backend.isolation.sandbox.process import bounded
 from backend.resources.models import ConfiguredModel, Models, ModelUnusableError, describe_failure
@@ -28,8 +29,11 @@ from backend.runtime.agents.base import (
 from backend.runtime.agents.failures import plain, time_limit
 from backend.runtime.agents.metered_model import meter_model
 from backend.runtime.agents.progress import ClockPauses, limit_progress, pause_clock
+from backend.runtime.agents.structured_answers import Misfit, answer_type, indented, misfits
 from backend.runtime.agents.tools import tools_of
+from backend.runtime.agents.transcript import TranscriptWriter
 from backend.services.workflows.agent_tools import agent_tools, most_calls, server_tools, words
+from backend.services.workflows.model_answers import most_corrections, most_model_calls
 from backend.settings import StepDataLimits
 
 NOTHING = "There is no input."
@@ -45,9 +49,8 @@ if TYPE_CHECKING:
 
 TEXT_ANSWER: Final = "answer.md"
 STRUCTURED_ANSWER: Final = "answer.json"
-MOST_CALLS: Final = 50
 MORE_TRIES: Final = 2
-"""Times that a model may correct its answer to fit the schema, or the arguments of a tool."""
+"""Times that a model may correct the arguments of a tool."""
 SECONDS_BETWEEN_EVENTS: Final = 2.0
 SECONDS_BETWEEN_LINES: Final = 0.5
 
@@ -113,6 +116,7 @@ class _Conversation:
         self._secrets = secrets
         self._schema: Any = request.agent.get("output_schema")
         self._mismatch: str | None = None
+        self._gave_up = False
         self._progress_error: Exception | None = None
         self._usage: RunUsage = RunUsage()
         self._messages: list[ModelMessage] = []
@@ -123,6 +127,9 @@ class _Conversation:
         self._agents = self._agents_as_tools()
         self._servers = self._servers_of_tools()
         self._tool_logs: list[tuple[int, bytes]] = []
+        self._transcript: TranscriptWriter | None = None
+        if request.transcript is not None:
+            self._transcript = TranscriptWriter(request.transcript, Scrubber([configured.key]))
 
     async def run(self) -> Any:
         """Returns the model's answer, as text or as the schema says."""
@@ -140,6 +147,8 @@ class _Conversation:
                         answer = await self._ask(agent)
                 finally:
                     emitting.cancel()
+                    if self._transcript is not None:
+                        self._transcript.finish(self._messages)
                     if self._servers is not None:
                         await self._servers.close()
         except Exception as error:
@@ -154,10 +163,22 @@ class _Conversation:
     def _failure(self, error: Exception, *, late: bool) -> StepFailed:
         if late and isinstance(error, TimeoutError):
             return time_limit(self._request.limits)
-        if _gave_up(error):
+        self._gave_up = _gave_up(error)
+        if self._gave_up or self._corrected_until_the_limit(error):
             form = "" if self._schema is None else " in the form of output_schema"
-            return StepFailed("InvalidAnswer", plain(self._mismatch or f"The model gave no answer{form}."))
+            # Corrections within max_model_calls are not multiplied by the retries of the step.
+            final = self._schema is not None and self._request.agent.get("max_model_calls") is not None
+            message = plain(self._mismatch or f"The model gave no answer{form}.")
+            return StepFailed("InvalidAnswer", message, final=final)
         return model_failure(error, self._configured)
+
+    def _corrected_until_the_limit(self, error: Exception) -> bool:
+        """Returns whether the last calls went by for corrections of an answer."""
+        from pydantic_ai.exceptions import UsageLimitExceeded
+
+        if self._request.agent.get("max_model_calls") is None or self._schema is None:
+            return False
+        return isinstance(error, UsageLimitExceeded) and any(misfits(self._messages, gave_up=False))
 
     async def report_usage(self) -> None:
         """Reports the usage, also if the step failed; calls that failed are not counted."""
@@ -172,24 +193,37 @@ class _Conversation:
         )
 
     def log(self) -> bytes:
-        """Returns a line for each answer of the model: its usage and the tools that it called, without any content."""
+        """Returns a line for each answer of the model with usage and called tools, and the answers that did not fit."""
         from pydantic_ai.messages import ModelResponse, ToolCallPart
 
-        lines = []
+        unfit = {}
+        if self._schema is not None:
+            unfit = {misfit.answers: misfit for misfit in misfits(self._messages, gave_up=self._gave_up)}
+        said: list[bytes] = []
+        answers = 0
         for message in self._messages:
             if isinstance(message, ModelResponse) and message.finish_reason is not None:
                 calls = ", ".join(part.tool_name for part in message.parts if isinstance(part, ToolCallPart))
-                lines.append(
+                line = (
                     f"{message.model_name}: {message.usage.input_tokens} tokens in, "
                     f"{message.usage.output_tokens} out, {message.finish_reason}{f', calls {calls}' if calls else ''}\n"
                 )
-        said = [self._configured.without_key(plain(line, 1024 * 1024)).encode() for line in lines]
+                said.append(self._configured.without_key(plain(line, 1024 * 1024)).encode())
+                answers += 1
+                if answers in unfit:
+                    said.append(self._logged(unfit[answers]))
         if self._agents is not None:
             self._tool_logs += [(len(said), log) for log in self._agents.take_logs()]
         # Behind the lines that were there when the call ended, so that the log only grows at its end.
         for place, log in reversed(self._tool_logs):
             said.insert(place, log)
         return b"".join(said)
+
+    def _logged(self, misfit: Misfit) -> bytes:
+        """Returns the lines for an answer that did not fit: whole, because half a value escapes a sweep."""
+        reason = misfit.reason or self._mismatch or "The model gave no answer in the form of output_schema."
+        text = indented(f"{reason}\n{misfit.text}".rstrip("\n"))
+        return self._configured.without_key(plain(text, len(text))).encode()
 
     def result(self, value: Any, log: bytes) -> StepResult:
         """Returns the result of the step, with the files of the agents that the model called."""
@@ -207,6 +241,8 @@ class _Conversation:
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_LINES)
             self.emit_log(self.log())
+            if self._transcript is not None:
+                self._transcript.take(self._messages)
 
     async def _ask(self, agent: "Agent[object, Any]") -> Any:
         from pydantic_ai.exceptions import OutputTokenLimitExceeded
@@ -215,7 +251,9 @@ class _Conversation:
         result = await agent.run(
             user_prompt(self._request),
             usage=self._usage,
-            usage_limits=UsageLimits(request_limit=MOST_CALLS, tool_calls_limit=most_calls(self._request.agent)),
+            usage_limits=UsageLimits(
+                request_limit=most_model_calls(self._request.agent), tool_calls_limit=most_calls(self._request.agent)
+            ),
             event_stream_handler=self._report_streaming if self._request.agent.get("stream") else None,
             infer_name=False,
             toolsets=[] if self._servers is None else [self._tools_of_servers(self._servers)],
@@ -226,7 +264,7 @@ class _Conversation:
 
     def _agent(self) -> "Agent[object, Any]":
         import pydantic_ai
-        from pydantic_ai import Agent, ModelRetry, StructuredDict
+        from pydantic_ai import Agent, ModelRetry
 
         from backend.runtime.agents.toolset import toolset
 
@@ -236,10 +274,10 @@ class _Conversation:
         functions = tools_of(words(declared), self._request, self._secrets, self._sweep)
         agent: Agent[object, Any] = Agent(
             self._configured.model,
-            output_type=str if self._schema is None else StructuredDict(dict(self._schema), name="answer"),
+            output_type=answer_type(declared),
             instructions=declared["instructions"],
             model_settings=self._settings(),
-            retries=MORE_TRIES,
+            retries={"tools": MORE_TRIES, "output": most_corrections(declared)},
             toolsets=[toolset(functions, self._agents, MORE_TRIES, self._record_call)],
         )
 
@@ -268,12 +306,14 @@ class _Conversation:
         return settings
 
     async def _report_streaming(self, _: Any, events: AsyncIterable[Any]) -> None:
-        """Reports periodically the size of a streamed answer so far."""
+        """Reports periodically the size of a streamed answer so far, and writes its pieces into the transcript."""
         from pydantic_ai.messages import PartDeltaEvent, TextPartDelta, ToolCallPartDelta
 
         characters = 0
         reported = time.monotonic()
         async for event in events:
+            if self._transcript is not None:
+                self._transcript.stream(self._messages, event)
             if not isinstance(event, PartDeltaEvent):
                 continue
             match event.delta:

@@ -1,4 +1,4 @@
-"""Records the log of an attempt: parts in the database while it runs, and one object at its end.
+"""Records the log or transcript of an attempt: parts in the database while it runs, and one object at its end.
 
 Under a PII policy that redacts, text is swept before it is stored, whatever stages the policy names. Whole lines are
 swept with the lines above them, so that a part equals its place in the whole log. A policy that asks a model, which is
@@ -18,10 +18,10 @@ from backend.resources.redaction.confined_redactor import RedactionError
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.logs import sql
+from backend.services.logs.sql import AttemptTexts
 from backend.services.runs import erase_sql
 from backend.services.runs.redaction_manifest_sql import STEPS, StageCounts
 from backend.storage.database import Tx, run_of
-from backend.storage.object_keys import step_log_key
 from redaction.counts import Counts
 
 _LOG = logging.getLogger(__name__)
@@ -40,12 +40,19 @@ MOST_NEW_CHARS: Final = 65_536
 
 
 class StepLogRecorder:
-    """Records the log of one attempt, on the engine's loop; its failures are logged and fail no step."""
+    """Records the log or transcript of one attempt, on the engine's loop; its failures are logged and fail no step."""
 
     def __init__(
-        self, context: SegmentContext, run_id: str, step: str, attempt: int, redaction: RunRedaction | None
+        self,
+        context: SegmentContext,
+        run_id: str,
+        step: str,
+        attempt: int,
+        redaction: RunRedaction | None,
+        texts: AttemptTexts = sql.LOGS,
     ) -> None:
         self._context = context
+        self._texts = texts
         self._attempt = (run_id, step, attempt)
         self._run_id = run_id
         self._redaction = redaction if redaction is not None and redaction.redacts else None
@@ -94,7 +101,7 @@ class StepLogRecorder:
         if size is None and problem is None and not self._began:
             await self._write(final=True)
         self._ended = True
-        await self._record(lambda tx, at: sql.end(tx, *self._attempt, at, size_bytes=size, problem=problem))
+        await self._record(lambda tx, at: self._texts.end(tx, *self._attempt, at, size_bytes=size, problem=problem))
         return found
 
     async def abandon(self) -> None:
@@ -106,7 +113,7 @@ class StepLogRecorder:
             await self._write(final=True)
         self._ended = True
         if self._began:
-            await self._record(lambda tx, at: sql.end(tx, *self._attempt, at, size_bytes=None, problem=None))
+            await self._record(lambda tx, at: self._texts.end(tx, *self._attempt, at, size_bytes=None, problem=None))
 
     def _write_soon(self) -> None:
         self._timer = None
@@ -145,9 +152,9 @@ class StepLogRecorder:
             first = self._parts.next_seq - len(parts)
 
             def add(tx: Tx, _: int) -> None:
-                sql.add_parts(tx, *self._attempt, first, parts)
+                self._texts.add_parts(tx, *self._attempt, first, parts)
                 if cut is not None:
-                    sql.cut(tx, *self._attempt, *cut)
+                    self._texts.cut(tx, *self._attempt, *cut)
 
             await self._record(add)
 
@@ -160,7 +167,7 @@ class StepLogRecorder:
         return swept.text.encode(), Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped)
 
     async def _store(self, content: bytes) -> int | None:
-        key = step_log_key(*self._attempt)
+        key = self._texts.key(*self._attempt)
         try:
             stored = await self._context.in_shielded_thread(lambda: self._context.objects.put_bytes(key, content))
         except OSError:
@@ -179,7 +186,7 @@ class StepLogRecorder:
                 erase_sql.request_removal_again(tx, self._run_id, at)
                 return
             if not self._began:
-                sql.begin(tx, *self._attempt, at)
+                self._texts.begin(tx, *self._attempt, at)
             work(tx, at)
 
         try:

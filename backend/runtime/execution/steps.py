@@ -22,11 +22,11 @@ from backend.runtime.agents.base import EventData, ToolAgent, ToolCall, ToolServ
 from backend.runtime.agents.model_meter import ModelMeter, RunBudget
 from backend.runtime.agents.progress import dropped_warning
 from backend.runtime.execution import retries
+from backend.runtime.execution.attempt_recorders import AttemptRecorders
 from backend.runtime.execution.item_bounds import StepItem
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.slots import limits_of, memory_of
 from backend.runtime.execution.step_files import files_of, move_files_for_steps
-from backend.runtime.execution.step_log import StepLogRecorder
 from backend.runtime.execution.step_secrets import audited_values, step_secrets
 from backend.runtime.promotion import discard, skipped_warning, store_files
 from backend.runtime.run_redaction import RunRedaction
@@ -130,13 +130,15 @@ class StepWork:
         """
         began = perf_counter()
         events = event_budget(self.context.step_data)
-        log = StepLogRecorder(self.context, self.run_id, self._place, self.attempt, self.redaction)
+        texts = AttemptRecorders(
+            self.context, self.run_id, self._place, self.attempt, self.redaction, self._data_limits.log_bytes
+        )
         meter = ModelMeter(self.budget)
         try:
             try:
-                outcome = await self._attempt(events, log, meter)
+                outcome = await self._attempt(events, texts, meter)
             finally:
-                await log.abandon()
+                await texts.abandon()
                 await self._record_dropped_events(events)
         except BaseException:
             if (usage := self._usage(meter)) is not None:
@@ -166,13 +168,13 @@ class StepWork:
         )
 
     async def _attempt(
-        self, events: EventBudget, log: StepLogRecorder, meter: ModelMeter
+        self, events: EventBudget, texts: AttemptRecorders, meter: ModelMeter
     ) -> StepCompletion | StepFailure:
         try:
-            return await self._run_agent(events, log, meter)
+            return await self._run_agent(events, texts, meter)
         except StepFailed as failure:
             metrics.STEP_FAILURES.add(metrics.BY_THE_AGENT if failure.by_the_agent else failure.type)
-            asked = await log.finish(failure.log)
+            asked = await texts.finish(failure.log)
             return await self._sweep_failure(failure, asked)
         except SegmentEndedError:
             raise
@@ -181,7 +183,7 @@ class StepWork:
             _LOG.exception("Step %s of run %s failed unexpectedly", self.step.step, self.run_id)
             return StepFailure("InternalError", "the runtime could not carry out the step")
 
-    async def _run_agent(self, events: EventBudget, log: StepLogRecorder, meter: ModelMeter) -> StepCompletion:
+    async def _run_agent(self, events: EventBudget, texts: AttemptRecorders, meter: ModelMeter) -> StepCompletion:
         agent, name = self.step.agent, self.step.agent_name
         if agent is None:
             missing = f"there is no agent named '{name}'" if name else "the step has no agent"
@@ -223,7 +225,7 @@ class StepWork:
             data_limits=self._data_limits,
             events=events,
             source=await self._source(agent),
-            on_text=log.add,
+            on_text=texts.log.add,
             secrets=await step_secrets(self.context, self.run_id, self.step, self.attempt, self.item_index),
             trace=tracing.carrier(),
             item=None if self.item is None else self.item.value,
@@ -231,6 +233,7 @@ class StepWork:
             variables=self.step.environment.get("variables") or {},
             meter=meter,
             tools=self.step.tools,
+            transcript=texts.transcript if agent.get("keep_transcript") else None,
         )
         tools = ToolServices(
             prepare=self._prepare_tool,
@@ -250,7 +253,7 @@ class StepWork:
         sweeps = self.redaction is not None and self.redaction.covers(STEPS)
         if sweeps:
             await self._append("redaction.started", self.context.clock(), {"stage": STEPS}, [])
-        asked = await log.finish(result.log)
+        asked = await texts.finish(result.log)
         value, redacted = await self._sweep(STEPS, result.value)
         redacted += asked
         left: list[StepFile] = []

@@ -1,4 +1,4 @@
-"""LogsService over gRPC: the logs of a run's steps, listed, read, and followed until the run ends."""
+"""LogsService over gRPC: logs and transcripts of a run's steps, listed, read, and followed until the run ends."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +15,6 @@ from backend.services.dependencies import Services
 from backend.services.logs import sql
 from backend.services.runs.reads import find_logged
 from backend.storage.database import Database, Tx
-from backend.storage.object_keys import step_log_key
 from backend.storage.objects import ObjectStore
 from contract.fields import given_or_default
 from contract.times import to_timestamp
@@ -32,6 +31,7 @@ class LogReader:
 
     database: Database
     objects: ObjectStore
+    texts: sql.AttemptTexts = sql.LOGS
     after: int = 0
     complete: bool = False
     """True once the log was read to its end."""
@@ -52,7 +52,7 @@ class LogReader:
 
     def _read_object(self, row: sql.LogRow) -> Iterator[str]:
         try:
-            opened = self.objects.open_range(step_log_key(row.run_id, row.step, row.attempt), 0, row.size_bytes or 0)
+            opened = self.objects.open_range(self.texts.key(row.run_id, row.step, row.attempt), 0, row.size_bytes or 0)
         except KeyError:
             # An erasure came between the row and the object.
             return
@@ -72,7 +72,7 @@ class LogReader:
     def _read_parts(self, row: sql.LogRow) -> Iterator[str]:
         while True:
             parts = self.database.read(
-                lambda tx: sql.parts_after(tx, row.run_id, row.step, row.attempt, self.after, _PARTS_OF_A_READ)
+                lambda tx: self.texts.parts_after(tx, row.run_id, row.step, row.attempt, self.after, _PARTS_OF_A_READ)
             )
             for part in parts:
                 yield (CUT if part.seq > self.after + 1 else "") + part.text
@@ -93,6 +93,7 @@ class _LoggedRun:
     ended: bool
     steps: list[sql.LoggedStepRow]
     logs: list[sql.LogRow]
+    transcripts: list[sql.LogRow]
 
 
 @dataclass(slots=True)
@@ -109,9 +110,11 @@ class Logs:
         self._ended.set()
 
     def summaries(self, request: logs_pb2.ListRunLogsRequest) -> logs_pb2.ListRunLogsResponse:
-        """Returns the logs of a run; raises ApiError as `Paging`, then as `find_logged`."""
-        paging = Paging(self.services.cursors, request, of=request.run_id)
-        rows = self._read_run(request.run_id).logs
+        """Returns the logs or transcripts of a run; raises ApiError as `Paging`, then as `find_logged`."""
+        of = f"{request.run_id}/transcripts" if request.transcript else request.run_id
+        paging = Paging(self.services.cursors, request, of=of)
+        run = self._read_run(request.run_id)
+        rows = run.transcripts if request.transcript else run.logs
         shown, token = paging.page_of(rows, lambda row: (row.began_at, row.step, row.attempt))
         return logs_pb2.ListRunLogsResponse(items=[_summary(row) for row in shown], next_page_token=token)
 
@@ -125,13 +128,14 @@ class Logs:
         step = _require_step(run, request.step, one=True)
         attempt = _check_attempt(step, request.attempt) if request.HasField("attempt") else step.attempt
         answer = logs_pb2.RunLog(log=logs_pb2.RunLogSummary(step=step.step, attempt=attempt), attempts=step.attempt)
-        row = next((row for row in run.logs if (row.step, row.attempt) == (step.step, attempt)), None)
+        answer.has_transcript = _row(run.transcripts, step.step, attempt) is not None
+        row = _row(run.transcripts if request.transcript else run.logs, step.step, attempt)
         if row is None:
             return answer
         answer.log.CopyFrom(_summary(row))
         most = given_or_default(request, "tail_chars")
         text = ""
-        for more in LogReader(self.services.database, self.objects).new_text(row):
+        for more in LogReader(self.services.database, self.objects, _texts(request)).new_text(row):
             text += more
             if len(text) > 2 * most:
                 answer.cut, text = True, text[-most:]
@@ -177,13 +181,15 @@ class Logs:
     def _new_texts(
         self, request: logs_pb2.StreamRunLogsRequest, run: _LoggedRun, readers: dict[tuple[str, int], LogReader]
     ) -> Iterator[logs_pb2.StreamRunLogsResponse]:
-        """Yields the text printed since `readers` last read, and adds readers of new logs."""
-        for row in run.logs:
+        """Yields the text written since `readers` last read, and adds readers of new texts."""
+        for row in run.transcripts if request.transcript else run.logs:
             if request.HasField("step") and request.step not in (row.step, step_of(row.step)):
                 continue
             if request.HasField("attempt") and row.attempt != request.attempt:
                 continue
-            reader = readers.setdefault((row.step, row.attempt), LogReader(self.services.database, self.objects))
+            reader = readers.setdefault(
+                (row.step, row.attempt), LogReader(self.services.database, self.objects, _texts(request))
+            )
             if row.problem is not None and not reader.complete:
                 reader.complete = True
                 yield logs_pb2.StreamRunLogsResponse(step=row.step, attempt=row.attempt, problem=row.problem)
@@ -201,7 +207,12 @@ class Logs:
     def _read_run(self, run_id: str) -> _LoggedRun:
         def work(tx: Tx) -> _LoggedRun:
             state = find_logged(tx, run_id, None)
-            return _LoggedRun(state.status in RUN_TERMINAL, sql.steps_of(tx, run_id), sql.logs_of(tx, run_id))
+            return _LoggedRun(
+                state.status in RUN_TERMINAL,
+                sql.steps_of(tx, run_id),
+                sql.LOGS.rows_of(tx, run_id),
+                sql.TRANSCRIPTS.rows_of(tx, run_id),
+            )
 
         return self.services.database.snapshot(work)
 
@@ -229,7 +240,7 @@ def _require_step(run: _LoggedRun, name: str, *, one: bool = False) -> sql.Logge
     total = step.items_total or 0
     if not (index.isascii() and index.isdecimal() and str(int(index)) == index and int(index) < total):
         raise invalid("step", f"must be '{step.step}', or with an index an item of it, of which it has {total}")
-    attempts = [row.attempt for row in run.logs if row.step == name]
+    attempts = [row.attempt for row in (*run.logs, *run.transcripts) if row.step == name]
     return step._replace(step=name, attempt=max(attempts, default=1))
 
 
@@ -238,6 +249,14 @@ def _check_attempt(step: sql.LoggedStepRow, attempt: int) -> int:
         known = f"at most {step.attempt}, for so many attempts" if step.attempt else "left out, for no attempt"
         raise invalid("attempt", f"must be {known} of step '{step.step}' have begun")
     return attempt
+
+
+def _row(rows: list[sql.LogRow], step: str, attempt: int) -> sql.LogRow | None:
+    return next((row for row in rows if (row.step, row.attempt) == (step, attempt)), None)
+
+
+def _texts(request: logs_pb2.GetRunLogRequest | logs_pb2.StreamRunLogsRequest) -> sql.AttemptTexts:
+    return sql.TRANSCRIPTS if request.transcript else sql.LOGS
 
 
 def _summary(row: sql.LogRow) -> logs_pb2.RunLogSummary:

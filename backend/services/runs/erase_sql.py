@@ -8,7 +8,17 @@ from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.files import RemovalRow, outputs, pending_removals, shared_files
 from backend.storage.tables.runs import NO_CHILD, run_traces, runs
-from backend.storage.tables.segments import approvals, events, segments, step_items, step_log_parts, step_logs, steps
+from backend.storage.tables.segments import (
+    approvals,
+    events,
+    segments,
+    step_items,
+    step_log_parts,
+    step_logs,
+    step_transcript_parts,
+    step_transcripts,
+    steps,
+)
 
 
 class ErasableRow(NamedTuple):
@@ -61,6 +71,8 @@ _DELETIONS: Final = (
     Command(delete(shared_files).where(shared_files.c.run_id == _RUN)),
     Command(delete(step_logs).where(step_logs.c.run_id == _RUN)),
     Command(delete(step_log_parts).where(step_log_parts.c.run_id == _RUN)),
+    Command(delete(step_transcripts).where(step_transcripts.c.run_id == _RUN)),
+    Command(delete(step_transcript_parts).where(step_transcript_parts.c.run_id == _RUN)),
 )
 _FINISHED = Query(
     ErasableRow,

@@ -658,4 +658,26 @@ CREATE TABLE model_usage_days (
 	CONSTRAINT pk_model_usage_days PRIMARY KEY (day, key_id, workflow_id, model)
 );
 CREATE INDEX ix_model_usage_days_key_id_day ON model_usage_days (key_id, day);
-INSERT INTO alembic_version (version_num) VALUES ('0037');
+CREATE TABLE step_transcripts (
+	run_id TEXT NOT NULL, 
+	step TEXT NOT NULL, 
+	attempt INTEGER NOT NULL, 
+	began_at BIGINT NOT NULL, 
+	ended_at BIGINT, 
+	size_bytes BIGINT, 
+	problem TEXT, 
+	CONSTRAINT pk_step_transcripts PRIMARY KEY (run_id, step, attempt), 
+	CONSTRAINT fk_step_transcripts_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+CREATE TABLE step_transcript_parts (
+	run_id TEXT NOT NULL, 
+	step TEXT NOT NULL, 
+	attempt INTEGER NOT NULL, 
+	seq INTEGER NOT NULL, 
+	text TEXT NOT NULL, 
+	superseded_at BIGINT, 
+	CONSTRAINT pk_step_transcript_parts PRIMARY KEY (run_id, step, attempt, seq), 
+	CONSTRAINT fk_step_transcript_parts_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+CREATE INDEX ix_step_transcript_parts_superseded ON step_transcript_parts (superseded_at) WHERE superseded_at IS NOT NULL;
+INSERT INTO alembic_version (version_num) VALUES ('0038');

@@ -282,8 +282,39 @@ step_log_parts = Table(
 )
 
 
+# Messages of models, of attempts of agents that keep them; columns are as those of logs.
+step_transcripts = Table(
+    "step_transcripts",
+    METADATA,
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), primary_key=True),
+    Column("step", Text, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("began_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger),
+    Column("size_bytes", BigInteger),
+    Column("problem", Text),
+)
+
+
+step_transcript_parts = Table(
+    "step_transcript_parts",
+    METADATA,
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), primary_key=True),
+    Column("step", Text, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("text", Text, nullable=False),
+    Column("superseded_at", BigInteger),
+    partial_index(
+        "ix_step_transcript_parts_superseded",
+        "superseded_at",
+        where="superseded_at IS NOT NULL",
+    ),
+)
+
+
 class StepLogPartRow(NamedTuple):
-    """A part of a log."""
+    """A part of a log or transcript."""
 
     seq: int
     text: str

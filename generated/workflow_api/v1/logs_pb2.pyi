@@ -28,22 +28,26 @@ class ListRunLogsRequest(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    TRANSCRIPT_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     page_size: _builtins.int
     """Most logs to return; all of them where it is absent."""
     page_token: _builtins.str
     """`next_page_token` of the page before."""
+    transcript: _builtins.bool
+    """Whether to list the transcripts of messages of models in place of the logs."""
     def __init__(
         self,
         *,
         run_id: _builtins.str = ...,
         page_size: _builtins.int | None = ...,
         page_token: _builtins.str = ...,
+        transcript: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "transcript", b"transcript"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
@@ -156,6 +160,7 @@ class GetRunLogRequest(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
     TAIL_CHARS_FIELD_NUMBER: _builtins.int
+    TRANSCRIPT_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     step: _builtins.str
@@ -164,6 +169,8 @@ class GetRunLogRequest(_message.Message):
     """Number of the attempt; absent means the latest one that has begun."""
     tail_chars: _builtins.int
     """Most characters of the end of the log to return."""
+    transcript: _builtins.bool
+    """Whether to read the transcript of the messages of the model in place of the log."""
     def __init__(
         self,
         *,
@@ -171,10 +178,11 @@ class GetRunLogRequest(_message.Message):
         step: _builtins.str = ...,
         attempt: _builtins.int | None = ...,
         tail_chars: _builtins.int | None = ...,
+        transcript: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_attempt", b"_attempt", "_tail_chars", b"_tail_chars", "attempt", b"attempt", "tail_chars", b"tail_chars"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_attempt", b"_attempt", "_tail_chars", b"_tail_chars", "attempt", b"attempt", "run_id", b"run_id", "step", b"step", "tail_chars", b"tail_chars"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_attempt", b"_attempt", "_tail_chars", b"_tail_chars", "attempt", b"attempt", "run_id", b"run_id", "step", b"step", "tail_chars", b"tail_chars", "transcript", b"transcript"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__attempt: _TypeAlias = _typing.Literal["attempt"]  # noqa: Y015
     _WhichOneofArgType__attempt: _TypeAlias = _typing.Literal["_attempt", b"_attempt"]  # noqa: Y015
@@ -197,12 +205,15 @@ class RunLog(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     CUT_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
+    HAS_TRANSCRIPT_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """The text; empty where the attempt has printed nothing."""
     cut: _builtins.bool
     """Whether something before this text is left out."""
     attempts: _builtins.int
     """How many attempts of the step have begun."""
+    has_transcript: _builtins.bool
+    """Whether the attempt has a transcript of the messages of its model."""
     @_builtins.property
     def log(self) -> Global___RunLogSummary:
         """What is known of it; its times are absent where it is empty."""
@@ -214,10 +225,11 @@ class RunLog(_message.Message):
         text: _builtins.str = ...,
         cut: _builtins.bool = ...,
         attempts: _builtins.int = ...,
+        has_transcript: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["log", b"log"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "cut", b"cut", "log", b"log", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "cut", b"cut", "has_transcript", b"has_transcript", "log", b"log", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -233,6 +245,7 @@ class StreamRunLogsRequest(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
+    TRANSCRIPT_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     step: _builtins.str
@@ -241,6 +254,8 @@ class StreamRunLogsRequest(_message.Message):
     """Only of this attempt of the step."""
     follow: _builtins.bool
     """Whether to go on until the run ends."""
+    transcript: _builtins.bool
+    """Whether to read the transcripts of messages of models in place of the logs."""
     def __init__(
         self,
         *,
@@ -248,10 +263,11 @@ class StreamRunLogsRequest(_message.Message):
         step: _builtins.str | None = ...,
         attempt: _builtins.int | None = ...,
         follow: _builtins.bool = ...,
+        transcript: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_attempt", b"_attempt", "_step", b"_step", "attempt", b"attempt", "step", b"step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_attempt", b"_attempt", "_step", b"_step", "attempt", b"attempt", "follow", b"follow", "run_id", b"run_id", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_attempt", b"_attempt", "_step", b"_step", "attempt", b"attempt", "follow", b"follow", "run_id", b"run_id", "step", b"step", "transcript", b"transcript"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__attempt: _TypeAlias = _typing.Literal["attempt"]  # noqa: Y015
     _WhichOneofArgType__attempt: _TypeAlias = _typing.Literal["_attempt", b"_attempt"]  # noqa: Y015

@@ -16,6 +16,7 @@ from backend.services.workflows.manifests.shapes import HTTP_ADDRESS, SECRET_NAM
 from backend.services.workflows.manifests.tools import TOOLS
 from backend.services.workflows.manifests.variables_schema import allow_references
 from backend.services.workflows.manifests.workflow_fields import JSON_SCHEMA, WORKFLOW
+from backend.services.workflows.model_answers import FORMS, MOST_MODEL_CALLS
 
 LARGEST_DEFINITION_BYTES: Final = 8 * 2**20
 
@@ -134,6 +135,18 @@ AGENT_TYPES: Final[Mapping[str, Record]] = {
                 about="JSON Schema of type `object` that the answer must fit; a text without one.",
                 example={"type": "object", "required": ["title"]},
             ),
+            "structured": Field(
+                OneOf(*FORMS),
+                about="How the model is asked for an answer that fits `output_schema`; as the provider's profile says "
+                "without it.",
+                example="json_schema",
+            ),
+            "max_model_calls": Field(
+                Whole(1, MOST_MODEL_CALLS),
+                about="Most calls to the model in one attempt, corrections of its answer included; without it 50, and "
+                "two corrections.",
+                example=5,
+            ),
             "tools": Field(
                 TOOLS,
                 default=[],
@@ -155,6 +168,12 @@ AGENT_TYPES: Final[Mapping[str, Record]] = {
             ),
             "stream": Field(
                 Flag(), default=False, about="Whether answers are streamed, with progress events.", example=True
+            ),
+            "keep_transcript": Field(
+                Flag(),
+                default=False,
+                about="Whether the messages and calls of tools of each attempt are kept for people, as logs are.",
+                example=True,
             ),
         }
     ),

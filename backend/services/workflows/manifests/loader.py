@@ -28,13 +28,14 @@ from backend.services.workflows.manifests.variables import (
 )
 from backend.services.workflows.manifests.workflow_fields import schema_problems
 from backend.services.workflows.manifests.yaml_reader import read_file
+from backend.services.workflows.model_answers import form_problem
 from backend.services.workflows.rules import all_steps
 from workflow_api.v1 import errors_pb2
 
 _MOST_PROBLEMS = 200
 _LATER_FIELDS = {
     "Environment": ("python", "variables"),
-    "Agent": ("max_tool_calls",),
+    "Agent": ("max_tool_calls", "structured", "max_model_calls", "keep_transcript"),
     "Workflow": ("on_failure", "always", "schedules", "budget"),
 }
 _LATER_STEP_FIELDS = frozenset(
@@ -228,6 +229,8 @@ def _read(given: ManifestText, node: DocumentNode, checks: ContentChecks) -> _Do
     code = None
     if value["kind"] == "Agent":
         problems += tool_problems(value, node)
+        if reason := form_problem(value):
+            problems.append(Problem(node.line_of("structured"), "output_schema", reason))
         named += tool_references(value, node)
         problems += add_code(value, node, given.attachments, checks)
         code = code_of(value, given.attachments)

@@ -24,7 +24,8 @@ from tests.support.postgresql import Postgresql
 
 GROWING = frozenset({
     "approvals", "audit_records", "daily_usage", "events", "idempotency_records", "outputs", "publications",
-    "run_labels", "runs", "segments", "step_log_parts", "step_logs", "steps", "upload_files", "uploads",
+    "run_labels", "runs", "segments", "step_log_parts", "step_logs", "step_transcript_parts",
+    "step_transcripts", "steps", "upload_files", "uploads",
     "usage_batches", "usage_hours",
     "usage_records", "webhook_deliveries",
 })  # fmt: skip

@@ -170,3 +170,49 @@ def test_a_log_is_downloaded_whole() -> None:
     found = answered(backend, "GET", f"{PAGE}/download", HERE)
     assert isinstance(found, FileDownload)
     assert (found.file_name, found.media_type) == ("run_1-count-2.log", "text/plain")
+
+
+def test_the_messages_of_the_model_have_a_page_beside_the_log() -> None:
+    log = RunLog(log=summary(3, attempt=2), text="gpt-5: 1 tokens in", attempts=2, has_transcript=True)
+    page = html(answered(services(log), "GET", PAGE, HERE))
+    assert 'href="/runs/run_1/logs/count?of=model&amp;attempt=2">Messages of the model</a>' in page
+    without = RunLog(log=summary(3), text="printed", attempts=1)
+    assert "Messages of the model" not in html(answered(services(without), "GET", PAGE, HERE))
+
+
+def test_the_page_of_messages_is_escaped_followed_and_stays_with_the_messages() -> None:
+    found = RunLog(log=summary(3, attempt=2), text=f"--- answer\n  {EVIL}", attempts=2, cut=True, has_transcript=True)
+    backend = services(found)
+    page = html(answered(backend, "GET", PAGE, HERE, query={"of": "model"}))
+    assert "Messages of the model of step count" in page
+    assert EVIL not in page
+    assert 'data-stream="/runs/run_1/logs/count/stream?of=model&amp;seen=2-3-False"' in page
+    assert 'href="/runs/run_1/logs/count?of=model&amp;attempt=1"' in page
+    assert 'href="/runs/run_1/logs/count/download?of=model&amp;attempt=2"' in page
+    assert '<input type="hidden" name="of" value="model">' in page
+    assert 'href="/runs/run_1/logs/count?attempt=2">Log</a>' in page
+    (request,) = backend.asked("LogsService/GetRunLog")
+    assert request.transcript
+
+
+def test_the_messages_are_followed_and_downloaded_as_a_file_of_their_own() -> None:
+    backend = services(RunLog(log=summary(3, attempt=2), attempts=2), summary(3), status=RUN_STATUS_COMPLETED)
+    backend.streams["LogsService/StreamRunLogs"] = [StreamRunLogsResponse(text="one\n")]
+    found = answered(backend, "GET", f"{PAGE}/download", HERE, query={"of": "model"})
+    assert isinstance(found, FileDownload)
+    assert found.file_name == "run_1-count-2-model.txt"
+    stream = answered(backend, "GET", f"{PAGE}/stream", HERE, query={"of": "model", "seen": ""})
+    assert isinstance(stream, PageEvents)
+
+    async def everything() -> list[tuple[str, str]]:
+        return [event async for event in stream.events]
+
+    assert asyncio.run(everything()) == [("refresh", "1-3-False")]
+    (request,) = backend.asked("LogsService/ListRunLogs")
+    assert request.transcript
+
+
+def test_a_step_without_messages_is_a_sentence() -> None:
+    empty = RunLog(log=RunLogSummary(step="count", attempt=1), attempts=1)
+    page = html(answered(services(empty), "GET", PAGE, HERE, query={"of": "model"}))
+    assert "No messages of a model are kept." in page

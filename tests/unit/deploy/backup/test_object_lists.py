@@ -18,3 +18,17 @@ def test_shared_files_of_runs_that_go_on_or_may_be_resumed_are_backed_up() -> No
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         database.executescript(TABLES)
         assert list(named_objects(database)) == [NamedObject("waits", 3, None), NamedObject("failed", 5, None)]
+
+
+def test_logs_and_transcripts_that_are_stored_whole_are_backed_up() -> None:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        database.executescript(TABLES + "DELETE FROM shared_files;")
+        for table in ("step_logs", "step_transcripts"):
+            database.executescript(
+                f"CREATE TABLE {table} (run_id TEXT, step TEXT, attempt INTEGER, size_bytes INTEGER);"
+                f"INSERT INTO {table} VALUES ('run_1', 'ask/3', 2, 7), ('run_1', 'ask/4', 1, NULL);"
+            )
+        assert list(named_objects(database)) == [
+            NamedObject("runs/run_1/logs/ask/3-2", 7, None),
+            NamedObject("runs/run_1/transcripts/ask/3-2", 7, None),
+        ]

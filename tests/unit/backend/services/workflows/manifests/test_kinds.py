@@ -111,6 +111,8 @@ ALLOWED = [
         tools=["inputs", {"agent": "Rates of today"}, {"mcp": MCP, "secret": "key", "only": ["a-1"]}],
         max_tool_calls=200,
     ),
+    llm(output_schema={"type": "object"}, structured="json_schema", max_model_calls=200),
+    llm(max_model_calls=1, keep_transcript=True),
     agent(input_schema={"type": "object", "properties": {"a": {"type": "string"}}}),
     {"kind": "KnowledgeGraph", "name": "g"},
 ]
@@ -249,12 +251,17 @@ REFUSED = [
     (llm(tools=[{"mcp": "https://name:word@host/mcp", "only": ["a"]}]), "tools[0].mcp"),
     (llm(max_tool_calls=0), "max_tool_calls"),
     (llm(max_tool_calls=201), "max_tool_calls"),
+    (llm(structured="tool"), "output_schema"),
+    (llm(output_schema={"type": "object"}, structured="native"), "structured"),
+    (llm(max_model_calls=0), "max_model_calls"),
+    (llm(max_model_calls=201), "max_model_calls"),
     (agent(input_schema={"type": "array"}), "input_schema"),
     (agent(input_schema={"type": "object", "properties": {"a": {"$ref": "#"}}}), "input_schema"),
     (llm(max_tokens=0), "max_tokens"),
     (llm(temperature=2.1), "temperature"),
     (llm(request_timeout_seconds=901), "request_timeout_seconds"),
     (llm(stream=1), "stream"),
+    (llm(keep_transcript="yes"), "keep_transcript"),
 ]
 
 
@@ -379,7 +386,7 @@ def test_any_other_time_limit_is_refused(hours: object) -> None:
 def test_agents_without_the_later_fields_have_the_definition_of_earlier_releases() -> None:
     manifests = [load_manifests([("m.yaml", json.dumps(each))], UNBOUNDED)[0] for each in (llm(), agent())]
     asking, counting = (json.loads(each.definition) for each in manifests)
-    assert not {"max_tool_calls"} & asking.keys()
+    assert not {"max_tool_calls", "structured", "max_model_calls", "keep_transcript"} & asking.keys()
     assert not {"input_schema"} & counting.keys()
 
 
