@@ -65,6 +65,10 @@ def test_the_document_lists_exactly_the_metrics_that_a_service_reports(metered: 
         "workflow_api_database_connections",
         "workflow_api_disk_filling_bytes_per_hour",
         "workflow_api_grpc_streams_ended_total",
+        "workflow_api_model_calls_total",
+        "workflow_api_model_cost_microusd_total",
+        "workflow_api_model_tokens_total",
+        "workflow_api_model_unpriced_calls_total",
         "workflow_api_redaction_seconds",
     }
 
