@@ -24,7 +24,7 @@ def system_clock() -> int:
 def is_due(at: int, now: int, longest_ms: int) -> bool:
     """Returns whether a time has come that was set at most `longest_ms` ahead.
 
-    A time further ahead was set by a clock that was fast and has been corrected since; it counts as come.
+    A time further ahead was set by a clock that was fast and has been corrected since; such a time counts as due.
     """
     return not 0 < at - now <= longest_ms
 

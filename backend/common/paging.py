@@ -65,15 +65,16 @@ _NOT_ISSUED: Final = "must be the next_page_token of a page of this list"
 class Paging:
     """The page that the request of a `List` RPC asks for.
 
-    A token is valid for one RPC, key and owner of the list (`of`, such as a run); it holds the position of the last
-    row shown, by which the rows are in order.
+    A token, the cursor in `page_token`, is valid for one RPC, key and owner of the list (`of`, such as a run); it holds
+    the position of the last row shown, by which the rows are in order.
 
     Attributes:
         after: The position that the page begins after; None on the first page.
         limit: Most rows of the page; None for all rows that follow.
 
     Raises:
-        ApiError: the token was not issued for this list: the violation of its field, else `invalid_request`.
+        ApiError: the token was not issued for this list; its reason is the `violation` in the field's rules, else
+            `invalid_request`.
     """
 
     def __init__(self, cursors: Cursors, request: Message, key_id: str | None = None, *, of: str = "") -> None:

@@ -101,7 +101,7 @@ class Ticker:
         self._thread.start()
 
     def wake(self) -> None:
-        """Runs the work now; from any thread, also before the start."""
+        """Has the thread call the work as soon as it can; from any thread, also before the start."""
         self._woken.set()
 
     def stop(self) -> None:

@@ -65,7 +65,7 @@ def _compile_for_postgresql(element: json_member, compiler: SQLCompiler, **optio
 def is_due(at: ColumnElement[int], now: BindParameter[int], longest_ms: int) -> ColumnElement[bool]:
     """Returns whether a time has come that was set at most `longest_ms` ahead; never for NULL.
 
-    A time further ahead was set by a clock that was fast and has been corrected since; it counts as come.
+    A time further ahead was set by a clock that was fast and has been corrected since; such a time counts as due.
     """
     return or_(at <= now, at > cast(now, BigInteger) + literal_column(str(longest_ms)))
 

@@ -60,7 +60,10 @@ class KeptForms:
         return name
 
     def take(self, name: str, owner: str, page: str) -> KeptForm | None:
-        """Removes a form; returns it if it is of this owner and page, else None."""
+        """Returns a form and forgets it; None if it has expired or is another owner's.
+
+        A form of the owner's that is of another page stays, and gives None.
+        """
         kept = self._forms.get(name)
         if kept is None or (kept.owner == owner and kept.page != page):
             return None
@@ -115,7 +118,7 @@ class _FieldFinder(HTMLParser):
             self._text = self._next_of(name)
 
     def handle_endtag(self, tag: str) -> None:
-        """Notes the end of a form or a field."""
+        """Ends a form or a field; fills in a text area."""
         if tag == "form":
             self._inside = False
         elif tag == "select":
@@ -217,7 +220,7 @@ class FormRepeats:
             self._done[key] = _FormResult(answer, now + _CHANGED_SECONDS)
         elif isinstance(answer, View) and answer.changed:
             self._done[key] = _FormResult(answer, now + _CHANGED_SECONDS)
-            # It is larger than a redirect.
+            # A page is larger than a redirect, so it is removed as soon as it has expired.
             asyncio.get_running_loop().call_later(_CHANGED_SECONDS, self._done.pop, key, None)
         elif isinstance(answer, View) and answer.once:
             self._done[key] = _FormResult(answer, now + _REFUSED_SECONDS)

@@ -234,6 +234,6 @@ def confined_process_rules(*, network: bool) -> tuple[SyscallRule, ...]:
 
 
 def program_rules(*, network: bool) -> tuple[SyscallRule, ...]:
-    """Returns the rules of a program that starts processes of its own and, without `network`, opens no socket."""
+    """Returns the rules of a program with processes of its own; without `network` it opens only local pairs."""
     sockets = _PROGRAM_CLIENT if network else _PROGRAM_ALONE
     return (*sockets, *KERNEL, *NO_ATTRIBUTES)

@@ -110,7 +110,7 @@ def _end_all() -> None:
 
 
 def main(options: dict[str, Any], command: list[str]) -> NoReturn:
-    """Runs the command, and returns once it and all processes that it started are dead."""
+    """Runs the command, and exits with its status once it and all processes that it started are dead."""
     read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGCHLD):

@@ -145,7 +145,7 @@ def _credentials_were(connector: Mapping[str, Any]) -> str:
 
 
 def advice(error: Exception) -> str:
-    """Returns the administrator's remedy for a failure, as a sentence; "" if the failure names it."""
+    """Returns the remedy for missing or malformed credentials, as a sentence; "" for every other failure."""
     from botocore import exceptions
 
     match error:

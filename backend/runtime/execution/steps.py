@@ -18,7 +18,7 @@ from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.resources.environments.lock import PackagesError
 from backend.resources.redaction.confined_redactor import RedactionError
 from backend.runtime.agents import AgentDeps, StepFailed, StepRequest, run_step
-from backend.runtime.agents.base import EventData, ToolAgent, ToolCall, ToolServices, event_budget
+from backend.runtime.agents.base import EventData, event_budget
 from backend.runtime.agents.model_meter import ModelMeter, RunBudget
 from backend.runtime.agents.progress import dropped_warning
 from backend.runtime.execution import retries
@@ -27,7 +27,8 @@ from backend.runtime.execution.item_bounds import StepItem
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.slots import limits_of, memory_of
 from backend.runtime.execution.step_files import files_of, move_files_for_steps
-from backend.runtime.execution.step_secrets import audited_values, step_secrets
+from backend.runtime.execution.step_secrets import step_secrets
+from backend.runtime.execution.step_tools import StepTools
 from backend.runtime.promotion import discard, skipped_warning, store_files
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.model_usage.sql import AttemptUsage
@@ -235,17 +236,20 @@ class StepWork:
             tools=self.step.tools,
             transcript=texts.transcript if agent.get("keep_transcript") else None,
         )
-        tools = ToolServices(
-            prepare=self._prepare_tool,
-            check_input=self._input_mismatch,
-            check_schema=self._schema_problem,
-            redact=self._sweep_for_model,
-            secret=self._secret_of_tool,
-            record=self._record_tool_call,
-            mcp_hosts=self.context.mcp_hosts,
-            mcp_networks=self.context.mcp_networks,
+        tools = StepTools(
+            context=self.context,
+            run_id=self.run_id,
+            key_id=self.key_id,
+            step=self.step,
+            attempt=self.attempt,
+            item=self.item,
+            source_of=self._source,
+            sweep=self._sweep,
+            append=self._append,
         )
-        deps = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value, tools)
+        deps = AgentDeps(
+            self.context.sandbox, self.context.models, tools.answer_mismatch, self._read_value, tools.services()
+        )
         result = await run_step(deps, request, self._on_progress)
         if self.redaction is not None:
             # A sweep may take long, and steps of other runs must not wait for its slot.
@@ -299,71 +303,6 @@ class StepWork:
             reason = f"the packages of its environment could not be built: {error}"
             raise StepFailed("PackagesUnavailable", reason) from error
         return StepPackages(built.folder, tuple(python["preload"]))
-
-    async def _prepare_tool(self, name: str) -> ToolAgent:
-        """Returns the code and the secrets of an agent that is called as a tool."""
-        definition = self.step.tools[name]
-        called = replace(self.step, agent=definition, agent_name=name)
-        secrets = await step_secrets(self.context, self.run_id, called, self.attempt, self.item_index)
-        return ToolAgent(await self._source(definition), secrets)
-
-    async def _input_mismatch(self, schema: Any, given: Any) -> str | None:
-        return await self._mismatch(schema, given, "input")
-
-    async def _secret_of_tool(self, name: str) -> str:
-        values = await audited_values(self.context, self.run_id, self.step, [name], self.attempt, self.item_index)
-        return values[name]
-
-    async def _schema_problem(self, schema: Any) -> str | None:
-        try:
-            return await retries.RESOURCE.run(
-                lambda: self.context.in_slow_thread(lambda: self.context.schemas.schema_problem(schema, answer=True)),
-                f"Validating the schema of a tool in step {self.step.step} of run {self.run_id}",
-            )
-        except OSError as error:
-            raise StepFailed("InternalError", "the schema of a tool could not be judged") from error
-
-    async def _sweep_for_model(self, value: Any) -> Any:
-        """Returns the result of a tool, swept by the policy, for the model."""
-        swept, redacted = await self._sweep(STEPS, value)
-        if redacted:
-            await self._record_counts(redacted)
-        return swept
-
-    async def _record_tool_call(self, call: ToolCall) -> None:
-        data: EventData = {**call._asdict(), "attempt": self.attempt, "item_index": self.item_index}
-        if self.item is not None and not self.item.bounds.admits(data):
-            return
-        await self._append("step.tool_call", self.context.clock(), data, [])
-
-    async def _record_counts(self, redacted: list[StageCounts]) -> None:
-        def work(tx: Tx) -> None:
-            for found in redacted:
-                redaction_manifest_sql.add_counts(tx, self.run_id, found)
-
-        await retries.DATABASE.run(
-            lambda: self.context.write_run(self.run_id, self.key_id, work), f"Counts of a sweep of run {self.run_id}"
-        )
-
-    async def _answer_mismatch(self, schema: Any, answer: Any) -> str | None:
-        return await self._mismatch(schema, answer, "answer")
-
-    async def _mismatch(self, schema: Any, answer: Any, what: str) -> str | None:
-        """Returns how a model's answer, or its input of a tool, does not fit its schema; None where it fits."""
-        try:
-            text = json_text.write(answer)
-        except ValueError:
-            # The library of models reads `NaN` and `1e999`.
-            return f"The JSON of the {what} holds a number that is not finite."
-        try:
-            return await retries.RESOURCE.run(
-                lambda: self.context.in_cancellable_thread(
-                    lambda halt: self.context.schemas.mismatch(schema, text, what, owner=self.key_id, halt=halt)
-                ),
-                f"Validating the {what} in step {self.step.step} of run {self.run_id}",
-            )
-        except OSError as error:
-            raise StepFailed("InternalError", f"the model's {what} could not be judged by its schema") from error
 
     async def _read_value(self, text: str) -> JsonText:
         """Returns a large return value, parsed in a process that can be killed; raises UnstorableJsonError."""
@@ -450,6 +389,7 @@ class StepWork:
             _LOG.exception("Dropped events of step %s of run %s could not be recorded", self.step.step, self.run_id)
 
     async def _append(self, event_type: str, at: int, data: JsonMapping, redacted: list[StageCounts]) -> None:
+        """Writes an event of the step, and adds the counts of its sweeps to the run's manifest."""
         step = self.step.step
 
         def work(tx: Tx) -> None:

@@ -83,7 +83,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def record_outcome(tx: Tx, row: ClaimedMessageRow, claim_id: str, outcome: DeliveryOutcome, at: int) -> None:
-    """Records the outcome of an attempt, under the lock of the run; does nothing if the claim has lapsed.
+    """Records the outcome of an attempt; the caller holds `delivery_lock`. Does nothing if the claim has lapsed.
 
     A webhook is dead once all attempts of the whole schedule of a message have failed. A dead webhook, like one that
     answers 410 (gone), is paused, and the message waits until the webhook is resumed.

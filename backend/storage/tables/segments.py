@@ -1,4 +1,4 @@
-"""Tables of the parts of a run: segments, steps, events and approvals."""
+"""Tables of the parts of a run: segments, steps and their items, events, approvals, logs and transcripts."""
 
 from typing import Final, NamedTuple
 
@@ -77,7 +77,7 @@ steps = Table(
     Column("files_count", Integer),
     # The resumed run whose completed step this one reuses, or, while pending, is to reuse.
     Column("reused_from", Text),
-    # `on_failure` or `always` of a step that runs after the others; null of the others.
+    # `on_failure` or `always` of a step that runs after the others; null for ordinary steps.
     Column("phase", Text),
     # Of a fan-out, once its items are known.
     Column("items_total", Integer),
@@ -125,7 +125,7 @@ step_items = Table(
     Column("item_index", Integer, primary_key=True),
     # `pending`, `completed` or `failed`.
     Column("status", Text, nullable=False),
-    # How often it has ended; 0 of a completed one that was reused.
+    # Number of attempts that ended; 0 for a reused item.
     Column("attempt", Integer, nullable=False),
     # JSON.
     Column("item", Text, nullable=False),
@@ -263,7 +263,8 @@ step_logs = Table(
 )
 
 
-# Parts of the output, swept by the run's PII policy: its beginning and its end. Missing seqs were cut.
+# Parts of a log, swept by the run's PII policy. Of a long log only the beginning and the end are kept, so `seq` may
+# have a gap.
 step_log_parts = Table(
     "step_log_parts",
     METADATA,
@@ -282,7 +283,7 @@ step_log_parts = Table(
 )
 
 
-# Messages of models, of attempts of agents that keep them; columns are as those of logs.
+# Transcripts: the messages between an attempt and its model, for agents that keep them. Columns are as in `step_logs`.
 step_transcripts = Table(
     "step_transcripts",
     METADATA,

@@ -77,19 +77,19 @@ class Context:
     def idempotency_key(self) -> str:
         """A key for calls to other services, equal in all attempts of this step, or of this item, of this run.
 
-        Calls of a tool have it in common where their arguments are equal.
+        Two calls of a tool with equal arguments get the same key.
         """
         parts = (self.run_id, self.step, self.item_index, self._call)
         return "/".join(str(part) for part in parts if part is not None)
 
     @property
     def inputs(self) -> Path:
-        """One folder for each parameter that names objects in a bucket."""
+        """The folder with a folder for each `s3_prefix` parameter, and `uploads` for files of a person."""
         return _path(self._folders["inputs"])
 
     @property
     def files(self) -> Path:
-        """One folder for each step that this one needs, with its outputs and its shared files."""
+        """The folder with a folder for each needed step, which holds its outputs and its shared files."""
         return _path(self._folders["files"])
 
     @property

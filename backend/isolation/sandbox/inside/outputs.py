@@ -34,8 +34,8 @@ class OutputsError(Exception):
 def send_outputs(channel: StepChannel, folders: dict[str, str], limits: dict[str, int]) -> None:
     """Sends the regular files of both folders within the limits of a step, then the skipped entries counted by kind.
 
-    Outputs come before shared files. Files beyond the number of directories are those of the directories that come last
-    by name, each before its own.
+    Outputs come before shared files. Directories are counted in the order of their names, each before those inside it;
+    files of directories beyond the limit are skipped.
 
     Raises:
         OutputsError: a name is not UTF-8 or too long.
@@ -56,8 +56,8 @@ def send_outputs(channel: StepChannel, folders: dict[str, str], limits: dict[str
 def _entries(roots: dict[str, str], limits: dict[str, int]) -> Iterator[tuple[str, str, str | None]]:
     """Yields (folder, path, kind of a skipped entry or None) for every entry that is no folder, folder by folder.
 
-    A folder that is too deep to be listed is yielded itself. A root is one link if it, or its parent, was replaced by
-    one.
+    A folder that is too deep to be listed is yielded itself. A root that was replaced by a link, or whose parent was,
+    is yielded as one entry.
     """
     directories = 0
     folders = [(name, "", 0) for name in reversed(FOLDERS)]
@@ -92,7 +92,7 @@ def _entries(roots: dict[str, str], limits: dict[str, int]) -> Iterator[tuple[st
 
 
 def _kind(entry: os.DirEntry[str]) -> str | None:
-    """Returns the kind by which an entry that is no regular file is skipped, else None."""
+    """Returns the kind of an entry that is no regular file, which the step's log names; None for a regular file."""
     if entry.is_file(follow_symlinks=False):
         return None
     note(f"{entry.path!r} is not a regular file and was left out")

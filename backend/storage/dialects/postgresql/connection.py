@@ -179,7 +179,7 @@ def error_summary(error: Exception) -> str:
     return f"{said} (SQLSTATE {sqlstate})" if sqlstate else said
 
 
-# Together with the longest idleness, less than others wait for a lock.
+# One interval and the longest idleness are together shorter than the time for which others wait for a lock.
 _CHECK_SHARE: Final = 0.4
 """Interval of the checks, as a share of the longest idleness."""
 # Sessions of other roles cannot be ended, and sessions of people are not.
