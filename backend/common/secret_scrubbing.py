@@ -97,7 +97,7 @@ class Scrubber:
     def complete(self, text: bytes) -> int:
         """Returns the length of the text before the begin of a secret that may continue after the text's end.
 
-        A begin that is shorter than the shortest part ends with its line.
+        At the end of a line, a beginning that is shorter than the shortest part does not count.
         """
         plain = text.translate(_LOWER, _BLANKS)
         open_bytes = max((search.open_bytes(plain) for search in self._searches), default=0)

@@ -66,7 +66,7 @@ def is_logged(error: BaseException) -> bool:
 
 
 class RepeatedRounds(RepeatedWork):
-    """Repeated work that does not log failures by an outage of the database, which the log has already."""
+    """Repeated work on the database, whose outages it does not log: the outage itself is logged once."""
 
     def failed(self, error: Exception, *, traceback: bool = True) -> None:
         """Logs a failure, unless it is by an outage."""

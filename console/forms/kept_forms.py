@@ -164,7 +164,7 @@ SHOWN_SECONDS: Final = 5.0
 """Time for which a repeated form gets the first answer, where that answer shows a new secret."""
 
 _CHANGED_SECONDS: Final = 60.0
-_REFUSED_SECONDS: Final = 3_600.0
+_SENT_ALREADY_SECONDS: Final = 3_600.0
 _MOST_REMEMBERED: Final = 4_096
 _SENT_ALREADY: Final = View("sent_already.html", status=409)
 
@@ -223,7 +223,7 @@ class FormRepeats:
             # A page is larger than a redirect, so it is removed as soon as it has expired.
             asyncio.get_running_loop().call_later(_CHANGED_SECONDS, self._done.pop, key, None)
         elif isinstance(answer, View) and answer.once:
-            self._done[key] = _FormResult(answer, now + _REFUSED_SECONDS)
+            self._done[key] = _FormResult(answer, now + _SENT_ALREADY_SECONDS)
             asyncio.get_running_loop().call_later(SHOWN_SECONDS, self._withhold, key)
         while len(self._done) > _MOST_REMEMBERED:
             self._done.popitem(last=False)

@@ -26,10 +26,10 @@ class ArgumentCheck:
 
 @dataclass(frozen=True)
 class SyscallRule:
-    """A refused call: it fails with `error`, or with `then` if all checks of `unless` hold; None allows it then.
+    """A refused call, which fails with `error`.
 
-    An error of 0 makes the call do nothing and return success. The checks of `alternative` may hold instead of those
-    in `unless`.
+    If all checks of `unless`, or all of `alternative`, hold, the call fails with `then` instead, and None allows it. An
+    error of 0 makes the call do nothing and return success.
     """
 
     names: str
@@ -43,7 +43,7 @@ _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _KILL, _FAIL, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 _ARCHITECTURE, _ARGUMENTS = 4, 16
 _OTHER_ABI: Final = 0x40000000
-"""The first number of the second numbering of calls on x86-64."""
+"""The first number of the second numbering of calls on x86-64 (the x32 ABI)."""
 
 
 def _instruction(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
@@ -169,7 +169,7 @@ KERNEL: Final = (
     SyscallRule("fcntl", unless=(ArgumentCheck(1, (_SET_LEASE, _NOTIFY, _SET_DELEGATION), wanted=False),)),
     SyscallRule("mincore cachestat", errno.ENOSYS),
     SyscallRule("preadv2", errno.EOPNOTSUPP, (ArgumentCheck(5, (0,), _ONLY_FROM_CACHE),)),
-    # Programs give this advice without need.
+    # Calls that only advise the kernel: programs work without them.
     SyscallRule("fadvise64", 0, (ArgumentCheck(3, (_DROP_FROM_CACHE,), wanted=False),)),
     SyscallRule("madvise", errno.EINVAL, (ArgumentCheck(2, (_PAGE_OUT,), wanted=False),)),
     # Memory that belongs to no process, so no limit of a process counts it.

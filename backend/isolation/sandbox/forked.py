@@ -119,6 +119,7 @@ class ForkedProcess(StepProcess):
         own_filters = int(status.get("Seccomp_filters", 2)) > template.filters
         if capabilities != {NO_CAPABILITY} or status["NoNewPrivs"] != "1" or status["Seccomp"] != FILTERED:
             raise ValueError("it has rights")
+        # A filter of the process itself, beside the filters that it inherited from the template.
         if not own_filters:
             raise ValueError("it may do what only its template needs")
         workers = _namespaces_of_this_process(os.getpid())

@@ -85,6 +85,7 @@ def _tree(folder: Path) -> Iterable[Path]:
 
 
 def _mapped(user: int) -> bool:
+    """Returns whether 2**31 user ids from `user` on exist here: 512 for each possible process id."""
     for line in Path("/proc/self/uid_map").read_text().splitlines():
         first, _, count = map(int, line.split())
         if first <= user and user + 2**31 <= first + count:
@@ -183,7 +184,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class TemplateLaunch:
-    """Command that precedes a template's own, with the options for the template's program."""
+    """Command under which a template starts, with the options for the template's program."""
 
     launch: Launch
     options: Mapping[str, Any]

@@ -98,7 +98,7 @@ def _function(module: types.ModuleType, name: str, where: str) -> Callable[..., 
 
 
 CODE: dict[str, bytes] = {}
-"""Marshalled code by name of module, filled by the program that includes this module."""
+"""Marshalled code of the modules for authors, by name; `interpreter.compiled` fills it."""
 
 
 class LibraryFinder:
@@ -128,5 +128,5 @@ class LibraryFinder:
 
 
 def provide_library() -> None:
-    """Lets agents import the library; a package of an environment cannot take its place."""
+    """Lets agents import the modules for authors; a package of an environment cannot take its place."""
     sys.meta_path.insert(0, LibraryFinder())

@@ -135,7 +135,7 @@ def _describe(error: BaseException, code: TextCode | FolderCode) -> dict[str, st
 
 
 def _symptom(error: BaseException) -> str:
-    """Returns the kind of a failure for which the worker knows a remedy; empty for others."""
+    """Returns the symptom by which the worker chooses a remedy, such as `module` or `network`; empty for others."""
     causes: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and len(causes) < _MOST_CAUSES:
@@ -287,7 +287,7 @@ def flush() -> None:
 
 
 if __name__ == "__main__":
-    # All steps share the file of this program.
+    # The program was started from /proc/self/fd/N, a file that all steps share; the step must not keep N.
     os.close(int(sys.argv[0].rpartition("/")[2]))
     if len(sys.argv) > 2:  # Without packages, JSON is not loaded before a step needs it.
         import json
