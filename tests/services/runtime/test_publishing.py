@@ -118,7 +118,7 @@ def test_triples_are_written_to_a_named_graph_of_the_run(world: RuntimeWorld) ->
 
 def test_a_round_without_removals_writes_none(world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     removals: list[object] = []
-    monkeypatch.setattr(sql, "removed", lambda _, keys: removals.append(keys))
+    monkeypatch.setattr(sql, "delete_removed", lambda _, keys: removals.append(keys))
     apply(world, FOLDER)
     assert warnings(world, run(world)) == []
     assert removals == []
