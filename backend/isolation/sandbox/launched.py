@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 from backend.isolation.sandbox import interpreter
@@ -21,6 +22,7 @@ REAP_SECONDS = 5.0
 # A guard exits only when all processes of the step are dead, which takes long while these use all processors. It must
 # not be killed before, for nothing else would end them.
 GUARD_SECONDS = 60.0
+_MOST_PIDFDS = 256
 
 
 class LaunchedProcess(StepProcess):
@@ -42,6 +44,8 @@ class LaunchedProcess(StepProcess):
         self._launch = launch
         self._namespace: int | None = None
         """A pidfd of the first process of the step's process namespace, whose end ends all others in it."""
+        self._descendants: list[int] = []
+        """Pidfds of killed processes, where no namespace and no guard ends them together."""
 
     @property
     def pid(self) -> int:
@@ -76,20 +80,19 @@ class LaunchedProcess(StepProcess):
             with contextlib.suppress(OSError):
                 self._link.send(b"e")
         elif self._popen.returncode is None:
-            _kill_family(self._popen.pid)
+            self._descendants += _kill_family(self._popen.pid)
 
     def end(self) -> None:
         """Kills and reaps all processes of the step, and removes its files from the host."""
         self.kill()
         if self._namespace is not None:
-            waiting = select.poll()
-            waiting.register(self._namespace, select.POLLIN)
-            waiting.poll(REAP_SECONDS * 1000)
+            _wait_for_end([self._namespace])
         try:
             self._popen.wait(GUARD_SECONDS if self._guarded == "guard" else REAP_SECONDS)
         except subprocess.TimeoutExpired:
-            _kill_family(self._popen.pid)
+            self._descendants += _kill_family(self._popen.pid)
             self._popen.wait(REAP_SECONDS)
+        _wait_for_end(self._descendants)
         self._launch.discard()
 
     def close(self) -> None:
@@ -97,6 +100,9 @@ class LaunchedProcess(StepProcess):
         super().close()
         if self._namespace is not None:
             os.close(self._namespace)
+        for descendant in self._descendants:
+            os.close(descendant)
+        self._descendants.clear()
 
     def confirm(self) -> None:
         """Opens the first process of the namespace, once the layer has reported its id."""
@@ -174,19 +180,36 @@ def _packages(layer: Layer, limits: Limits) -> list[str]:
     return [json.dumps(options)]
 
 
-def _kill_family(pid: int) -> None:
-    """Kills a process without a namespace, with its session and all descendants that can be found."""
+def _wait_for_end(pidfds: Iterable[int]) -> None:
+    """Waits until processes have ended, for a bounded time in all."""
+    deadline = time.monotonic() + REAP_SECONDS
+    for pidfd in pidfds:
+        waiting = select.poll()
+        waiting.register(pidfd, select.POLLIN)
+        waiting.poll(max(0.0, deadline - time.monotonic()) * 1000)
+
+
+def _kill_family(pid: int) -> list[int]:
+    """Kills a process without a namespace, with its session and all descendants that can be found.
+
+    Returns pidfds of descendants, as many as a step may have processes; the caller closes them.
+    """
     family = [pid]
     children = defaultdict(list)
     for child, parent in _parents().items():
         children[parent].append(child)
     for member in family:
         family += children[member]
+    pidfds = []
+    for member in family[1 : _MOST_PIDFDS + 1]:
+        with contextlib.suppress(OSError):
+            pidfds.append(os.pidfd_open(member))
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
     for member in family[1:]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(member, signal.SIGKILL)
+    return pidfds
 
 
 def _parents() -> dict[int, int]:
