@@ -27,7 +27,7 @@ class Segment:
 
     @property
     def claimed(self) -> bool:
-        """Whether this process has claimed the segment; from any thread."""
+        """Returns whether this process has claimed the segment; from any thread."""
         return self._claimed is not None
 
     def stop(self) -> None:

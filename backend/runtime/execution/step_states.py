@@ -113,7 +113,7 @@ class StepStates:
 
     @property
     def began(self) -> bool:
-        """Whether any step has begun or completed, which includes approvals and reused steps."""
+        """Returns whether any step has begun or completed, which includes approvals and reused steps."""
         return any(row["attempt"] > 0 or row["status"] == StepStatus.COMPLETED for row in self._rows.values())
 
     def resolved_step(self, step: str) -> ResolvedStep:

@@ -67,7 +67,7 @@ class Launcher:
         self._most = most
         self._reserve = reserve
         self.waits = True
-        """Whether segments may be waiting for room, so that the end of a segment must start a round. Thread-safe."""
+        """True if segments may be waiting for room, so that the end of a segment must start a round. Thread-safe."""
         self._left_waiting = True
 
     def has_room(self, executed: int) -> bool:

@@ -52,17 +52,17 @@ class WorkerSession:
 
     @property
     def lost(self) -> bool:
-        """Whether the lease was lost, so that another session must replace this one."""
+        """Returns whether the lease was lost, so that another session must replace this one."""
         return self._lost
 
     @property
     def active(self) -> bool:
-        """Whether the session takes segments."""
+        """Returns whether the session takes segments."""
         return not (self._lost or self._stopped)
 
     @property
     def begins_runs(self) -> bool:
-        """Whether the session takes segments, and no other process shares the database."""
+        """Returns whether the session takes segments, and no other process shares the database."""
         return self._lease is None and self._dbos_worker is None and not (self._lost or self._stopped)
 
     def start(self, on_lost: Callable[[], None]) -> None:

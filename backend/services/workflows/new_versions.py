@@ -45,7 +45,7 @@ class ApplyResult(NamedTuple):
 
     @property
     def taken_over(self) -> bool:
-        """Whether a set lost a definition that stays."""
+        """Returns whether a set lost a definition that stays."""
         return self.outcome != "deleted" and self.previous_set not in {None, self.set_name}
 
 
@@ -203,7 +203,7 @@ def add_next_version(
     shared_with: int | None = None,
     variables: str | None = None,
 ) -> ApplyResult:
-    """Writes a workflow's next version; without `definition` it shares that of version `shared_with` or the last one.
+    """Writes a workflow's next version; without `definition` it shares the one of `shared_with` or of the last version.
 
     `description` is from the definition; None leaves it unchanged. `variables` are the values of its variables as JSON.
     """

@@ -115,7 +115,7 @@ class ResolvedStep:
 
     @property
     def takes_slot(self) -> bool:
-        """Whether the step itself takes a slot; in a fan-out, each item of an agent takes one instead."""
+        """Returns whether the step itself takes a slot; in a fan-out, each item of an agent takes one instead."""
         return self.kind == AGENT and self.fan_out is None
 
 
@@ -170,12 +170,12 @@ class ResolvedWorkflow:
     inputs: tuple[ResolvedInput, ...] = ()
     publish: tuple[ResolvedPublication, ...] = ()
     validates_quickly: bool = True
-    """Whether an event loop may validate a few kilobytes of parameters."""
+    """True if an event loop may validate a few kilobytes of parameters."""
     budget: ModelBudget | None = None
 
     @property
     def has_last_steps(self) -> bool:
-        """Whether the workflow has steps of `on_failure` or `always`."""
+        """Returns whether the workflow has steps of `on_failure` or `always`."""
         return any(step.phase is not Phase.MAIN for step in self.steps)
 
     @property

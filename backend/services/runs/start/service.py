@@ -259,7 +259,7 @@ class RunStarter:
 
 
 def _settle(begun: Sequence[BegunSegment], change: "Future[_StartDecision | ApiError]") -> None:
-    """Settles the segments of a start: executes that of the committed attempt, releases those of rolled-back ones."""
+    """Executes the segment of the committed attempt of a start, and releases segments of rolled-back attempts."""
     decided = None if change.exception() is not None else change.result()
     held = decided.begun if isinstance(decided, _StartDecision) else None
     for segment in begun:
