@@ -220,6 +220,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", "/resources/graphs/{resource}/query", ADMINISTRATORS, graphs.query),
     *_definition_pages(GRAPHS.definition, ADMINISTRATORS),
     Page("GET", "/resources/secrets", ADMINISTRATORS, resources.show_secrets),
+    Page("GET", "/resources/sets", ADMINISTRATORS, resources.show_sets),
     Page("GET", "/keys", ADMINISTRATORS, keys.list_keys),
     Page("GET", "/keys/new", ADMINISTRATORS, keys.new_key),
     Page("POST", "/keys", ADMINISTRATORS, keys.create, several=form.SEVERAL),

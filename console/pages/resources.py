@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from console.definitions.kinds import AGENT, CONNECTOR, ENVIRONMENT, GRAPH, WORKFLOW
 from console.pages.environments import every_build
 from console.pages.graphs import every_graph
+from console.paging import all_items
 from console.rendering import formatting
 from console.rendering.formatting import Badge
 from console.resources import (
@@ -25,6 +27,7 @@ from console.visit import PageResult, View, Visit
 from contract.refusals import Refusal
 from contract.times import milliseconds_of
 from workflow_api.v1 import deployment_health_pb2
+from workflow_api.v1.definitions_pb2 import DefinitionSet, ListSetsRequest, SetMember
 from workflow_api.v1.deployment_health_pb2 import (
     SECRET_STATE_SET,
     GetSecretUseRequest,
@@ -36,6 +39,7 @@ from workflow_api.v1.environments_pb2 import ENVIRONMENT_BUILD_STATE_BUILDING, E
 from workflow_api.v1.workflows_pb2 import ConnectorCheck, ConnectorTest, TestConnectorRequest
 
 SECRETS: Final = "/resources/secrets"
+SETS: Final = "/resources/sets"
 
 _STATES: Final = {
     deployment_health_pb2.SECRET_STATE_SET: Badge("set", "good"),
@@ -43,6 +47,8 @@ _STATES: Final = {
     deployment_health_pb2.SECRET_STATE_MISSING: Badge("missing", "bad"),
 }
 _UNKNOWN: Final = Badge("unknown")
+_DEFINITIONS: Final = {kind.kind: kind for kind in (WORKFLOW, AGENT, ENVIRONMENT, CONNECTOR, GRAPH)}
+_SETS_PAGE: Final = 200
 _KINDS: Final[Mapping[str, str]] = {
     "agent": "Agent",
     "connector": "Connector",
@@ -63,8 +69,12 @@ class _Panel(NamedTuple):
 
 async def show(visit: Visit) -> PageResult:
     """Shows the number of resources of each kind, and which need attention."""
-    builds, connectors, graphs, named = await asyncio.gather(
-        every_build(visit), all_resources(visit, CONNECTORS), every_graph(visit), named_secrets(visit)
+    builds, connectors, graphs, named, sets = await asyncio.gather(
+        every_build(visit),
+        all_resources(visit, CONNECTORS),
+        every_graph(visit),
+        named_secrets(visit),
+        all_sets(visit),
     )
     failed = sum(each.state == ENVIRONMENT_BUILD_STATE_FAILED for each in builds)
     building = sum(each.state == ENVIRONMENT_BUILD_STATE_BUILDING for each in builds)
@@ -101,6 +111,7 @@ async def show(visit: Visit) -> PageResult:
             "Credentials by name, kept outside of this service.",
             _counted((unusable, "missing or unreadable")),
         ),
+        _Panel("Sets", SETS, len(sets), "Definitions of a team or repository, which apply together.", []),
     ]
     return View("resources/overview.html", {"panels": panels})
 
@@ -118,6 +129,23 @@ async def show_secrets(visit: Visit) -> PageResult:
         for each in await named_secrets(visit)
     ]
     return View("resources/secrets.html", {"rows": rows})
+
+
+async def all_sets(visit: Visit) -> list[DefinitionSet]:
+    """Returns all sets of definitions by name."""
+    return await all_items(visit.services, "DefinitionsService/ListSets", ListSetsRequest(page_size=_SETS_PAGE))
+
+
+async def show_sets(visit: Visit) -> PageResult:
+    """Lists sets by name with the definitions that each owns."""
+    rows = [(each.name, [_member(member) for member in each.members]) for each in await all_sets(visit)]
+    return View("resources/sets.html", {"rows": rows})
+
+
+def _member(member: SetMember) -> tuple[str, str, str]:
+    """Returns a definition of a set: kind as a noun, name, and the address of its page."""
+    kind = _DEFINITIONS[member.kind]
+    return kind.noun, member.name, kind.page_of(member.id)
 
 
 def _counted(*found: tuple[int, str]) -> list[str]:

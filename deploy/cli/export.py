@@ -29,6 +29,7 @@ _FOLDERS: Final = {
 """The folder of each kind of resource, in the order in which the kinds are written."""
 
 _WORKFLOWS: Final = "workflows"
+_SETS: Final = "sets"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 # Hidden, so that it is not one of the files of an agent with `source: .`.
 _HIDDEN_MANIFEST: Final = ".agent.yaml"
@@ -42,6 +43,7 @@ class ExportedDefinition(NamedTuple):
     name: str
     version: int
     text: str
+    set_name: str | None = None
     source: str | None = None
     files: Mapping[str, bytes] = MappingProxyType({})
 
@@ -60,22 +62,30 @@ def command(
     paths = _write(folder, definitions)
     if as_json:
         items = [
-            {"kind": each.kind, "name": each.name, "version": each.version, "file": str(path)}
+            {"kind": each.kind, "name": each.name, "version": each.version, "set": each.set_name, "file": str(path)}
             for each, path in zip(definitions, paths, strict=True)
         ]
         print_json({"items": items})
         return
+    if not definitions:
+        print_line("The deployment has no definitions; nothing is written.")
+        return
     print_line(f"{len(definitions):,} definitions are in {folder}. Apply them with:")
-    print_line(f"workflow-api apply {' '.join(_arguments(definitions, paths))}")
+    for line in _apply_commands(definitions, paths):
+        print_line(line)
 
 
 def _read_definitions(backend: BackendClient) -> Iterator[ExportedDefinition]:
     """Yields every definition, resources before the workflows that use them."""
+    set_pages = backend.pages(backend.definitions.ListSets, definitions_pb2.ListSetsRequest(page_size=PAGE))
+    owners = {
+        (member["kind"], member["id"]): each["name"] for each in items_of(set_pages) for member in each["members"]
+    }
     for kind, (_, number) in _FOLDERS.items():
         request = workflows_pb2.ListResourcesRequest(kind=number, page_size=PAGE)
         pages = backend.pages(backend.workflows.ListResources, request)
         for item in items_of(pages):
-            manifest = _read_manifest(backend, kind, item["resource_id"])
+            manifest = _read_manifest(backend, kind, item["resource_id"], owners)
             if kind == "Agent":
                 yield _add_source(backend, item["resource_id"], manifest)
             else:
@@ -83,16 +93,18 @@ def _read_definitions(backend: BackendClient) -> Iterator[ExportedDefinition]:
     listing = workflows_pb2.ListWorkflowsRequest(page_size=PAGE, include_inactive=True)
     workflow_pages = backend.pages(backend.workflows.ListWorkflows, listing)
     for item in items_of(workflow_pages):
-        manifest = _read_manifest(backend, "Workflow", item["workflow_id"])
+        manifest = _read_manifest(backend, "Workflow", item["workflow_id"], owners)
         yield manifest._replace(text=_NAME_LINE.sub(rf"\g<0>status: {item['status']}\n", manifest.text, count=1))
 
 
-def _read_manifest(backend: BackendClient, kind: str, definition: str) -> ExportedDefinition:
+def _read_manifest(
+    backend: BackendClient, kind: str, definition: str, owners: Mapping[tuple[str, str], str]
+) -> ExportedDefinition:
     request = definitions_pb2.GetManifestRequest(kind=kind, definition=definition)
     found = backend.call(backend.definitions.GetManifest, request)
     if not found.text:
         raise CommandError(f"{kind} {found.name} is too long for a manifest; nothing is written.")
-    return ExportedDefinition(kind, found.name, found.version, found.text)
+    return ExportedDefinition(kind, found.name, found.version, found.text, owners.get((kind, definition)))
 
 
 def _add_source(backend: BackendClient, agent_id: str, manifest: ExportedDefinition) -> ExportedDefinition:
@@ -135,8 +147,10 @@ def _write(folder: Path, definitions: Sequence[ExportedDefinition]) -> list[Path
 
 
 def _path_of(folder: Path, definition: ExportedDefinition, taken: set[Path]) -> Path:
-    """Returns the path of a manifest, from the definition's name, with a number if the path is taken."""
+    """Returns the path of a manifest, from its set and the definition's name, with a number if the path is taken."""
     kind = _WORKFLOWS if definition.kind == "Workflow" else _FOLDERS[definition.kind][0]
+    if definition.set_name is not None:
+        folder = folder / _SETS / definition.set_name
     stem = _UNSAFE.sub("-", definition.name).strip(".-") or "unnamed"
     number = 1
     # A file system may not tell upper case from lower case.
@@ -152,9 +166,13 @@ def _lower(path: Path) -> Path:
     return path.with_name(path.name.lower())
 
 
-def _arguments(definitions: Sequence[ExportedDefinition], paths: Sequence[Path]) -> list[str]:
-    """Returns shell arguments, patterns among them, that name all manifests."""
-    plain = {path.parent for each, path in zip(definitions, paths, strict=True) if each.source is None}
-    with_source = [path for each, path in zip(definitions, paths, strict=True) if each.source is not None]
-    patterns = [f"{shlex.quote(str(parent))}/*.yaml" for parent in sorted(plain)]
-    return patterns + [shlex.quote(str(path)) for path in with_source]
+def _apply_commands(definitions: Sequence[ExportedDefinition], paths: Sequence[Path]) -> Iterator[str]:
+    """Yields a command for the definitions that no set owns, then one for each set by name."""
+    files: dict[str, list[str]] = {}
+    for each, path in zip(definitions, paths, strict=True):
+        plain = each.source is None
+        pattern = f"{shlex.quote(str(path.parent))}/*.yaml" if plain else shlex.quote(str(path))
+        files.setdefault(each.set_name or "", []).append(pattern)
+    for set_name, patterns in sorted(files.items()):
+        option = f"--set {set_name} " if set_name else ""
+        yield f"workflow-api apply {option}{' '.join(dict.fromkeys(patterns))}"

@@ -80,7 +80,7 @@ def paths(console: Service) -> list[str]:
         *("/resources", "/resources/environments", "/resources/connectors", "/resources/graphs"),
         *("/resources/environments/of-every-page", "/resources/connectors/inbox-of-every-page"),
         *("/resources/graphs/graph-of-every-page", "/resources/graphs/nothing"),
-        *("/deployment/health", "/deployment/retention", "/resources/secrets"),
+        *("/deployment/health", "/deployment/retention", "/resources/secrets", "/resources/sets"),
         *("/preferences", "/password", "/passkeys", "/passkeys/add", "/passkeys/codes", "/sign-in"),
         *("/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
         *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),

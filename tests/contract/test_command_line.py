@@ -446,6 +446,8 @@ def test_exported_definitions_apply_again_without_a_new_version(tmp_path: Path, 
         items = command.json("export", str(out))["items"]
         again = command.json("apply", *(item["file"] for item in items))["items"]
         told = command("export", str(tmp_path / "told")).stdout
+        command("apply", "--set", "night-shift", str(out / "workflows" / "Off-duty.yaml"))
+        with_set = command("export", str(tmp_path / "owned")).stdout.splitlines()
         refused = command.error("export", str(out))
     finally:
         service.stop()
@@ -465,7 +467,22 @@ def test_exported_definitions_apply_again_without_a_new_version(tmp_path: Path, 
     assert "status: inactive\n" in (out / "workflows" / "Off-duty.yaml").read_text()
     assert f"{tmp_path / 'told' / 'agents'}/*.yaml" in told
     assert str(tmp_path / "told" / "agents" / "foldered" / "agent.yaml") in told
+    owned = tmp_path / "owned" / "sets" / "night-shift" / "workflows"
+    assert with_set[-1] == f"workflow-api apply --set night-shift {owned}/*.yaml"
+    assert [path.name for path in owned.iterdir()] == ["Off-duty.yaml"]
     assert "must be empty" in refused["message"]
+
+
+def test_an_export_of_no_definitions_writes_nothing(tmp_path: Path, new_database: NewDatabase) -> None:
+    service = Service(tmp_path, database=new_database())
+    service.start()
+    try:
+        printed = CommandLine(service)("export", str(tmp_path / "out")).stdout
+    finally:
+        service.stop()
+
+    assert printed == "The deployment has no definitions; nothing is written.\n"
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_definition_is_deleted_unless_it_is_used(service: Service, command: CommandLine, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from console.visit import ADMINISTRATORS
 from tests.unit.console.seen import MemoryServices, answered, html, roles_of
 from workflow_api.v1 import deployment_health_pb2 as pb
+from workflow_api.v1.definitions_pb2 import DefinitionSet, ListSetsResponse, SetMember
 from workflow_api.v1.environments_pb2 import (
     ENVIRONMENT_BUILD_STATE_FAILED,
     EnvironmentBuild,
@@ -43,6 +44,7 @@ def test_the_overview_counts_each_kind_and_says_what_needs_attention() -> None:
             "WorkflowsService/ListResources": ListResourcesResponse(items=[Resource(status="failed")] * 2),
             "WorkflowsService/ListKnowledgeGraphs": ListKnowledgeGraphsResponse(items=[KnowledgeGraph(pending=3)]),
             "DeploymentHealthService/GetSecretUse": SECRETS,
+            "DefinitionsService/ListSets": ListSetsResponse(items=[DefinitionSet(name="billing")]),
         }
     )
     page = html(answered(services, "GET", "/resources"))
@@ -55,6 +57,18 @@ def test_secrets_are_shown_by_name_with_their_state_and_what_names_them() -> Non
         answered(MemoryServices({"DeploymentHealthService/GetSecretUse": SECRETS}), "GET", "/resources/secrets")
     )
     for text in ("missing", "name where it is kept", "environment", 'href="/resources/connectors/con_1"', "a&lt;b"):
+        assert text in page
+
+
+def test_sets_are_shown_with_the_definitions_that_they_own() -> None:
+    members = [SetMember(kind="Workflow", id="wf_1", name="a<b"), SetMember(kind="Agent", id="agt_1", name="reader")]
+    owned = ListSetsResponse(items=[DefinitionSet(name="billing", members=members)])
+    page = html(answered(MemoryServices({"DefinitionsService/ListSets": owned}), "GET", "/resources/sets"))
+    for text in (
+        "billing",
+        'workflow <a href="/workflows/wf_1">a&lt;b</a>',
+        'agent <a href="/agents/agt_1">reader</a>',
+    ):
         assert text in page
 
 
@@ -74,5 +88,5 @@ def test_what_is_kept_for_how_long_is_shown_with_the_next_removal() -> None:
 
 
 def test_only_administrators_see_resources() -> None:
-    for path in ("/resources", "/resources/secrets", "/deployment/retention"):
+    for path in ("/resources", "/resources/secrets", "/resources/sets", "/deployment/retention"):
         assert roles_of("GET", path) == ADMINISTRATORS
