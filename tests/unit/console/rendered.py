@@ -58,6 +58,6 @@ def page_of(view: View) -> str:
         "csrf": "the-token-of-the-form",
         "path": "/keys",
         "notice": "",
-        "navigation": [],
+        "navigation": [], "approvals_waiting": None,
     }
     return RENDERING.page(view.template, {**view.context, **told})

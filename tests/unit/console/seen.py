@@ -129,7 +129,7 @@ def html(answer: PageResult, user: User = ADMINISTRATOR) -> str:
 def sent_html(answer: PageResult, user: User = ADMINISTRATOR) -> str:
     """Returns a page as it is sent."""
     assert isinstance(answer, View), answer
-    told = {"user": user, "csrf": "token", "path": "/", "navigation": [], "notice": ""}
+    told = {"user": user, "csrf": "token", "path": "/", "navigation": [], "approvals_waiting": None, "notice": ""}
     return _RENDERING.page(answer.template, {**answer.context, **told})
 
 
