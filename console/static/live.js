@@ -10,7 +10,7 @@
 //                          says whose page it is, and data-zone the time zone of times.
 // data-state="completed"   on an element with an id, data-one="Step check" and data-many="steps": #news says once it has
 //                          another state, as "Step check completed" or "2 steps completed"; an empty state is not said.
-// The event `refresh` on the document does what an event of a stream does.
+// The event `refresh` on the document does what an event of a stream does, at once.
 import { FIELDS, isTyped, patch } from "./patch.js";
 
 // Milliseconds: between two updates, at least, and between two pulses; in the background; after failures.
@@ -241,7 +241,7 @@ document.addEventListener("submit", (event) => {
 window.addEventListener("pageshow", () => { sendingUntil = 0; });
 document.addEventListener("focusout", release);
 document.addEventListener("visibilitychange", plan);
-document.addEventListener("refresh", want);
+document.addEventListener("refresh", () => { askedAt = -MOST_RETRY; want(); });
 changes();
 document.querySelectorAll("[data-stream]").forEach(follow);
 plan();
