@@ -45,6 +45,7 @@ from console.pages import (
     search,
     start,
     usage,
+    waiting,
     webhooks,
     workflows,
 )
@@ -152,6 +153,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/", ALL_ROLES, overview.show),
     Page("GET", "/search", ALL_ROLES, search.show),
     Page("GET", "/approvals", DECIDERS, approval_inbox.show),
+    Page("GET", waiting.WAITING, ALL_ROLES, waiting.show),
     Page("GET", "/approvals/stream", DECIDERS, approval_inbox.stream),
     Page("POST", "/approvals/several", DECIDERS, approval_inbox.decide_several, several=frozenset({"approval_id"})),
     Page("GET", "/approvals/history", DECIDERS, approvals.show_history),
