@@ -23,8 +23,8 @@ from redaction.rules.persons import may_be_person
 from redaction.rules.rule import Value
 from redaction.search.asked_cells import asked_values
 from redaction.search.finder import Finder
+from redaction.search.normalisation import normalised
 from redaction.search.piece_labels import PieceLabels
-from redaction.search.plain_text import normalised
 from redaction.search.secret_blocks import split_by_pieces
 from redaction.search.spans import joined, typed_by_rules
 from redaction.search.whole_cells import LONGEST as LONGEST_WHOLE

@@ -11,8 +11,8 @@ from backend.resources.connectors.object_storage import (
     CredentialsError,
     NoStoreError,
     RoleError,
-    advice,
     code_of,
+    credentials_remedy,
     explain,
     failures,
     list_page,
@@ -148,8 +148,8 @@ class _Test:
             self._message = f"Listed {listed} of {bucket}."
         except failures() as error:
             failed = f"Listing {place} failed: {explain(error, self._connector)}"
-            hint = advice(error)
-            self._message = f"{failed}. {hint}" if hint else failed
+            remedy = credentials_remedy(error)
+            self._message = f"{failed}. {remedy}" if remedy else failed
             self._checks.append(_failed(place, error, _milliseconds(began)))
         except Exception as error:  # noqa: BLE001 - raised where the outcome is read
             self._defect = error
@@ -168,8 +168,8 @@ class _Test:
         checks = list(self._checks)
         place = self._places[min(len(checks), len(self._places) - 1)]
         why = f"there was no whole answer within {seconds:g} seconds"
-        hint = "Look at the load of the store and at the network between; with many prefixes, name fewer."
-        late = PrefixTest(place, False, round(seconds * 1000), answer=why, remedy=hint)
+        remedy = "Look at the load of the store and at the network between; with many prefixes, name fewer."
+        late = PrefixTest(place, False, round(seconds * 1000), answer=why, remedy=remedy)
         return ConnectionTestOutcome(False, f"Listing {place} failed: {why}"[:_LONGEST_MESSAGE], [*checks, late])
 
 
@@ -185,7 +185,7 @@ def _failed(place: str, error: Exception, milliseconds: int) -> PrefixTest:
         http_status=0 if answered is None else http_status_of(answered),
         code="" if answered is None else code_of(answered),
         answer=_words(error, answered),
-        remedy=remedy(error),
+        remedy=remedy_for(error),
     )
 
 
@@ -199,11 +199,11 @@ def _milliseconds(began: float) -> int:
     return round((monotonic() - began) * 1000)
 
 
-def remedy(error: Exception) -> str:
+def remedy_for(error: Exception) -> str:
     """Returns the remedy for a failure of the store, as sentences; "" if none is known."""
     from botocore import exceptions
 
-    known = advice(error)
+    known = credentials_remedy(error)
     if known:
         return known
     asked_for_role = isinstance(error, RoleError)

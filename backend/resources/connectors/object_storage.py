@@ -144,7 +144,7 @@ def _credentials_were(connector: Mapping[str, Any]) -> str:
     return "the service's own credentials were"
 
 
-def advice(error: Exception) -> str:
+def credentials_remedy(error: Exception) -> str:
     """Returns the remedy for missing or malformed credentials, as a sentence; "" for every other failure."""
     from botocore import exceptions
 
