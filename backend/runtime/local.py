@@ -1,9 +1,9 @@
 """The runtime of a process that dispatches and executes its runs itself."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from backend.common import json_text
+from backend.common.json_text import JsonMapping
 from backend.runtime.execution.claim import ClaimedSegment, FirstSteps, has_inputs, new_budget, steps_to_begin
 from backend.runtime.execution.step_states import StepStates
 from backend.runtime.scheduling.dispatcher import RunDispatcher
@@ -52,7 +52,7 @@ class LocalRuntime:
         segment_id: str,
         steps: Sequence[StepRow],
         workflow: ResolvedWorkflow,
-        parameters: Mapping[str, Any],
+        parameters: JsonMapping,
         at: int,
     ) -> BegunSegment | None:
         """Begins a new run here, unless other runs wait for its slots; see `Runtime.begin_run`."""

@@ -4,8 +4,9 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
+from backend.common.json_text import JsonMapping
 from backend.common.secrets import Secrets
 from backend.resources.connectors.object_storage import (
     CredentialsError,
@@ -98,7 +99,7 @@ class ConnectionTests:
         self._seconds = seconds
         self._free = threading.BoundedSemaphore(most_at_once)
 
-    def run(self, connector: Mapping[str, Any], secrets: Secrets) -> ConnectionTestOutcome:
+    def run(self, connector: JsonMapping, secrets: Secrets) -> ConnectionTestOutcome:
         """Tests a connector with its own credentials.
 
         Raises:
@@ -123,7 +124,7 @@ class ConnectionTests:
 class _Test:
     """One test; its results so far may be read while it still runs."""
 
-    def __init__(self, connector: Mapping[str, Any], secrets: Secrets) -> None:
+    def __init__(self, connector: JsonMapping, secrets: Secrets) -> None:
         self._connector = connector
         self._secrets = secrets
         self._places = [f"s3://{connector['bucket']}/{prefix}" for prefix in connector["prefixes"] or [""]]
@@ -224,5 +225,5 @@ def remedy_for(error: Exception) -> str:
 
 def http_status_of(error: BaseException) -> int:
     """Returns the HTTP status that the store answered with; 0 where it did not answer."""
-    answer: Mapping[str, Any] = getattr(error, "response", {})
+    answer: JsonMapping = getattr(error, "response", {})
     return int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

@@ -8,11 +8,12 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from backend.common.json_text import JsonMapping
 from backend.common.secrets import SecretError, Secrets
 from backend.resources.graphs.graph import (
     Bounds,
@@ -40,7 +41,7 @@ _ANSWERS: Final = "application/sparql-results+json, application/n-triples;q=0.9"
 class SparqlGraph:
     """Client of the endpoint that `definition`, the manifest of a knowledge graph, names."""
 
-    def __init__(self, definition: Mapping[str, Any], secrets: Secrets) -> None:
+    def __init__(self, definition: JsonMapping, secrets: Secrets) -> None:
         self._definition = definition
         self._secrets = secrets
         self._closed = False
@@ -192,7 +193,7 @@ def _refuse(status: int, body: bytes) -> None:
     raise GraphRefusedError(reason)
 
 
-def _results(answer: Any, most: int) -> Iterator[ResultPart]:
+def _results(answer: JsonMapping, most: int) -> Iterator[ResultPart]:
     """Yields parts of SPARQL 1.1 results in JSON."""
     if "boolean" in answer:
         yield ResultPart(form="ask", boolean=bool(answer["boolean"]))

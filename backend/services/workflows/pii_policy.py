@@ -71,7 +71,7 @@ def normalise(policy: JsonMapping | None) -> Policy:
     }
 
 
-def apply_override(policy: JsonMapping, override: Any, providers: AbstractSet[str]) -> Policy:
+def apply_override(policy: JsonMapping, override: object, providers: AbstractSet[str]) -> Policy:
     """Returns the effective policy of a run: `policy` with the fields of the override; null counts as absent.
 
     `providers` are the providers whose models this deployment can call.
