@@ -174,8 +174,8 @@ _ROLE_SECONDS: Final = 3_600
 def s3_client(connector: JsonMapping, secrets: Secrets, attempts: int = 2) -> "S3Client":
     """Creates a client with the connector's secret, else the credentials of the process, and with its role if any.
 
-    The client makes up to `attempts` of each request. It assumes the role again before each session ends; a failure of
-    that is raised by the request under way.
+    The client makes up to `attempts` of each request. It assumes the role again before each session ends; a failure to
+    do so is raised by the request under way.
 
     Raises:
         CredentialsError: the secret cannot be used.
