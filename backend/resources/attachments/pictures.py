@@ -65,15 +65,11 @@ def read_picture(data: bytes, media_type: str) -> Picture:
 
 
 def _png(data: bytes) -> Picture:
-    chunks = _png_chunks(data)
-    kind, header = next(chunks)
-    if kind != b"IHDR":
+    chunks = list(_png_chunks(data))
+    kinds = [kind for kind, _ in chunks]
+    if kinds[:1] != [b"IHDR"] or b"IDAT" not in kinds or kinds[-1] != b"IEND":
         raise BrokenPictureError
-    width, height = struct.unpack(">IIxxxxx", header)
-    rest = list(chunks)
-    kinds = [kind for kind, _ in rest]
-    if b"IDAT" not in kinds or kinds[-1] != b"IEND":
-        raise BrokenPictureError
+    width, height = struct.unpack(">IIxxxxx", chunks[0][1])
     return Picture(PNG, width, height, b"acTL" in kinds)
 
 

@@ -62,8 +62,8 @@ def _chosen(request: StepRequest, patterns: Sequence[str], unsearchable: Abstrac
         if root in unsearchable:
             named = min(found, default=pattern)
             raise _refused(
-                f"'{_shown(named)}' of attach is not sent to the model: the run's PII policy has mode redact and covers "
-                f"{root}, and pictures and documents cannot be searched for personal data"
+                f"'{_shown(named)}' of attach is not sent to the model: the PII policy has mode redact and sweeps what "
+                f"steps see below {root}, and pictures and documents cannot be searched for personal data"
             )
         if not found:
             raise _refused(f"no file matches '{pattern}' of attach")

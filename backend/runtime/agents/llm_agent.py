@@ -29,8 +29,8 @@ from backend.runtime.agents.base import (
 )
 from backend.runtime.agents.failures import plain, time_limit
 from backend.runtime.agents.metered_model import meter_model
-from backend.runtime.agents.prompt import prompt_with_files
 from backend.runtime.agents.progress import ClockPauses, limit_progress, pause_clock
+from backend.runtime.agents.prompt import prompt_with_files
 from backend.runtime.agents.structured_answers import Misfit, answer_type, indented, misfits
 from backend.runtime.agents.tools import tools_of
 from backend.runtime.agents.transcript import TranscriptWriter
@@ -63,8 +63,8 @@ async def run_llm_step(
 ) -> StepResult:
     """Gets the model's answer within the environment's time, and writes it to an output file (docs/agents.md).
 
-    The time counts from the first call, without the preparation of client and attached files. Raises StepFailed; exceptions of
-    `on_progress` pass through. Without `deps` no agent can be a tool.
+    The time counts from the first call, without the preparation of client and attached files. Raises StepFailed;
+    exceptions of `on_progress` pass through. Without `deps` no agent can be a tool, and no file attached.
     """
     declared = request.agent
     try:

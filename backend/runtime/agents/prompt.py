@@ -26,12 +26,10 @@ def prompt_with_files(request: StepRequest, attached: "Sequence[Attachment]") ->
 
 
 def user_prompt(request: StepRequest, attached: Sequence[Attachment] = ()) -> str:
-    """Returns parameters, values of needed steps, item, failure and names of attached files as JSON, then the input text.
+    """Returns parameters, values of needed steps, failure, item and names of files as JSON, then the input text.
 
-    Empty parts are left out.
-
-    JSON in the prompt contains no tags, and only the closing tag follows the input text, so a caller's text cannot
-    change the parts before it.
+    Empty parts are left out. JSON in the prompt contains no tags, and only the closing tag follows the input text, so
+    a caller's text cannot change the parts before it.
     """
     parts = [
         f"<{name}>\n{_json_without_tags(values)}\n</{name}>"
