@@ -43,7 +43,7 @@ async def attached_files(request: StepRequest, services: AttachmentServices | No
         return []
     if services is None:
         raise StepFailed("InvalidAgent", "files cannot be attached here", final=True)
-    sizes = await asyncio.to_thread(_chosen, request, patterns, services.unsearchable)
+    sizes = await asyncio.to_thread(_chosen, request, patterns, services.redacted)
     if len(sizes) > MOST_FILES:
         raise _refused(f"{len(sizes):,} files match attach; a step may attach at most {MOST_FILES}")
     total = sum(sizes.values())
@@ -52,18 +52,18 @@ async def attached_files(request: StepRequest, services: AttachmentServices | No
     return [await _examined(request, path, services) for path in sizes]
 
 
-def _chosen(request: StepRequest, patterns: Sequence[str], unsearchable: AbstractSet[str]) -> Mapping[str, int]:
+def _chosen(request: StepRequest, patterns: Sequence[str], redacted: Mapping[str, str]) -> Mapping[str, int]:
     """Returns the sizes of the chosen files by path, sorted by path."""
     present = dict(_present(request, {pattern.partition("/")[0] for pattern in patterns}))
     chosen: dict[str, int] = {}
     for pattern in patterns:
         found = {path: size for path, size in present.items() if matches(path, pattern)}
         root = pattern.partition("/")[0]
-        if root in unsearchable:
+        if root in redacted:
             named = min(found, default=pattern)
             raise _refused(
-                f"'{_shown(named)}' of attach is not sent to the model: the PII policy has mode redact and sweeps what "
-                f"steps see below {root}, and pictures and documents cannot be searched for personal data"
+                f"'{_shown(named)}' of attach is not sent to the model: the run's PII policy has mode redact "
+                f"with stage {redacted[root]}, and pictures and documents cannot be searched for personal data"
             )
         if not found:
             raise _refused(f"no file matches '{pattern}' of attach")
@@ -86,12 +86,12 @@ async def _examined(request: StepRequest, path: str, services: AttachmentService
         raise _refused(f"'{_shown(path)}' of attach cannot be read: {error.strerror}") from error
     try:
         examined = await services.examine(descriptor)
-        data = await asyncio.to_thread(_read, descriptor)
+        data, digest = await asyncio.to_thread(_read, descriptor)
     except AttachmentRefusedError as error:
         raise _refused(f"'{_shown(path)}' of attach {error}") from None
     finally:
         os.close(descriptor)
-    if hashlib.sha256(data).hexdigest() != examined.sha256:
+    if digest != examined.sha256:
         raise _refused(f"'{_shown(path)}' of attach changed while it was read")
     return Attachment(_shown(path), examined.media_type, examined.sha256, data)
 
@@ -104,13 +104,15 @@ def _open(request: StepRequest, path: str) -> int:
     return open_regular(request.inputs, [first, *parts])
 
 
-def _read(descriptor: int) -> bytes:
+def _read(descriptor: int) -> tuple[bytes, str]:
+    """Returns the content of an open file, and its SHA-256."""
     parts: list[bytes] = []
     at = 0
     while at <= MOST_BYTES and (part := os.pread(descriptor, _READ_BYTES, at)):
         parts.append(part)
         at += len(part)
-    return b"".join(parts)
+    data = b"".join(parts)
+    return data, hashlib.sha256(data).hexdigest()
 
 
 def _shown(path: str) -> str:

@@ -167,12 +167,12 @@ class ToolServices:
 class AttachmentServices:
     """Services for attached files in one attempt.
 
-    `examine` returns the type of an open file, or raises AttachmentRefusedError or StepFailed. `unsearchable` are the
-    roots of paths, `inputs` or `files`, below which the policy redacts, and so keeps files that nothing can search.
+    `examine` returns the type of an open file, or raises AttachmentRefusedError or StepFailed. `redacted` maps roots of
+    paths, `inputs` or `files`, to the stage in which the run's policy redacts what is below them.
     """
 
     examine: Callable[[int], Awaitable[Examined]]
-    unsearchable: AbstractSet[str] = frozenset()
+    redacted: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class StepTools:
             self._answer_mismatch,
             read_value,
             self._services(),
-            AttachmentServices(self._examine, self._unsearchable()),
+            AttachmentServices(self._examine, self._redacted()),
         )
 
     def _services(self) -> ToolServices:
@@ -149,9 +149,9 @@ class StepTools:
         except OSError as error:
             raise StepFailed("InternalError", "an attached file could not be examined") from error
 
-    def _unsearchable(self) -> frozenset[str]:
-        """Returns the roots of attached files below which the policy redacts."""
+    def _redacted(self) -> Mapping[str, str]:
+        """Returns the stages in which the policy redacts files, by the root of their paths."""
         redaction = self.redaction
         if redaction is None or not redaction.redacts:
-            return frozenset()
-        return frozenset(root for root, stage in _STAGES.items() if redaction.covers(stage))
+            return {}
+        return {root: stage for root, stage in _STAGES.items() if redaction.covers(stage)}

@@ -14,7 +14,7 @@ from tests.services.calls import Caller, RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
 from tests.services.runtime.uploading import Person
 from tests.support.attachable import pdf, png
-from tests.support.openai_server import OpenAIServer, Reply
+from tests.support.openai_server import OpenAIServer
 from workflow_api.v1 import logs_pb2
 
 DRAWER = f"""
@@ -38,7 +38,7 @@ def server() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture
-def asking(idle_world: RuntimeWorld, server: OpenAIServer, tmp_path: Path) -> Iterator[RuntimeWorld]:
+def asking(idle_world: RuntimeWorld, server: OpenAIServer, tmp_path: Path) -> RuntimeWorld:
     runtime = idle_world.local_runtime = idle_world.new_runtime(
         tmp_path / "data",
         secrets=Secrets({"ours": "env:OURS"}, {"OURS": "sk-planted-9b2e61"}),
@@ -47,7 +47,7 @@ def asking(idle_world: RuntimeWorld, server: OpenAIServer, tmp_path: Path) -> It
     runtime.start()
     for name, code in (("drawer", DRAWER), ("linker", LINKER)):
         idle_world.apply(json.dumps({"kind": "Agent", "name": name, "type": "python", "code": code}))
-    yield idle_world
+    return idle_world
 
 
 def agent(world: RuntimeWorld, *patterns: str, **fields: Any) -> None:
@@ -123,7 +123,10 @@ def test_a_redacting_policy_of_inputs_keeps_uploads_from_the_model(
     agent(asking, "inputs/uploads/*.png")
     row = asking.until_ended(upload(asking, tmp_path, png(), pii_policy={"mode": "redact", "stages": stages}))
     assert row.status == "failed"
-    assert "of attach is not sent to the model: the PII policy has mode redact" in row.error_message
+    assert (
+        "of attach is not sent to the model: the run's PII policy has mode redact with stage inputs"
+        in row.error_message
+    )
     assert server.requests == []
 
 
@@ -134,7 +137,7 @@ def test_a_redacting_policy_of_steps_keeps_their_files_from_the_model(
     policy = {"mode": "redact", "stages": ["steps"]}
     steps = [agent_step("draw", "drawer"), agent_step("ask", "asker", "draw")]
     row = asking.until_ended(asking.run("Draws", steps, workflow={"pii_policy": policy}))
-    assert "sweeps what steps see below files" in row.error_message
+    assert "mode redact with stage steps" in row.error_message
     assert server.requests == []
 
 

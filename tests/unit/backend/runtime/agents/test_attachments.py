@@ -225,20 +225,23 @@ def test_a_file_that_changes_while_it_is_read_is_not_sent(once: Asked, services:
     assert once.refusal("inputs/**") == "'inputs/uploads/a.png' of attach changed while it was read"
 
 
-@pytest.mark.parametrize(("unsearchable", "pattern"), [("inputs", "inputs/**"), ("files", "files/extract/*")])
+@pytest.mark.parametrize(("stage", "pattern"), [("inputs", "inputs/**"), ("steps", "files/extract/*")])
 def test_where_the_policy_redacts_nothing_is_sent(
-    once: Asked, services: AttachmentServices, unsearchable: str, pattern: str
+    once: Asked, services: AttachmentServices, stage: str, pattern: str
 ) -> None:
-    once.attachments = replace(services, unsearchable=frozenset({unsearchable}))
+    once.attachments = replace(services, redacted={pattern.partition("/")[0]: stage})
     # The sweep has removed the file, or kept it.
-    assert once.refusal(pattern).startswith(f"'{pattern}' of attach is not sent to the model: the PII policy has mode")
+    assert once.refusal(pattern) == (
+        f"'{pattern}' of attach is not sent to the model: the run's PII policy has mode redact with stage {stage}, "
+        "and pictures and documents cannot be searched for personal data"
+    )
     once.put("inputs/uploads/a.png", png())
     once.put("files/extract/a.png", png())
     assert "/a.png' of attach is not sent to the model" in once.refusal(pattern)
 
 
 def test_files_of_other_places_are_sent_beside_a_policy(once: Asked, services: AttachmentServices) -> None:
-    once.attachments = replace(services, unsearchable=frozenset({"files"}))
+    once.attachments = replace(services, redacted={"files": "steps"})
     once.put("inputs/uploads/a.png", png())
     once.sees("inputs/**")
     assert len(once.parts()) == 2
