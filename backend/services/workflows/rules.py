@@ -233,10 +233,11 @@ def _confirm_reasons(definition: Definition, resources: Resources) -> Iterator[s
         agent = resources.get(("agent", step["agent"]))
         if agent is None or not confirmed_functions(agent.definition):
             continue
-        where = "for_each" if step.get("for_each") is not None else "on_failure or always" if step in last else None
+        where = "has for_each" if step.get("for_each") is not None else None
+        where = "is of on_failure or always" if step in last else where
         if where is not None:
             yield (
-                f"Step '{step['step']}' has {where}, where no person can be asked: give agent '{step['agent']}' no "
+                f"Step '{step['step']}' {where}, where no person can be asked: give agent '{step['agent']}' no "
                 "tool with confirm."
             )
 
