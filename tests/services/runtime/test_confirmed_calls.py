@@ -20,7 +20,7 @@ from backend.storage.database import run_of
 from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
 from tests.services.runtime.test_agent_tools import SECRETS, calls, events, model, told, tool
-from tests.services.runtime.test_transcripts import MAIL, Reader, reader
+from tests.services.runtime.test_transcripts import MAIL, Reader
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
 from workflow_api.v1 import runs_pb2
@@ -220,9 +220,7 @@ def test_a_parked_call_survives_a_kill_and_a_restart(tmp_path: Path, server: Ope
     assert len(server.requests) == 2
 
 
-def test_shown_arguments_are_swept_and_the_call_gets_the_real_ones(
-    asking: RuntimeWorld, server: OpenAIServer, reader: Reader
-) -> None:
+def test_shown_arguments_are_swept_and_the_call_gets_the_real_ones(asking: RuntimeWorld, server: OpenAIServer) -> None:
     server.will(*calls({"currency": MAIL}))
     tool(asking)
     model(asking, CONFIRMED, keep_transcript=True)
@@ -233,7 +231,7 @@ def test_shown_arguments_are_swept_and_the_call_gets_the_real_ones(
     asking.decide(approval.approval.approval_id, True)
     assert asking.until_ended(run_id).status == "completed"
     assert told(server)[0]["result"]["of"] == MAIL
-    first, second = (reader.get(run_id, attempt=number).text for number in (1, 2))
+    first, second = (Reader(asking).get(run_id, attempt=number).text for number in (1, 2))
     assert "--- call of rates" in first
     assert "--- result of rates" not in first
     assert second.startswith("--- instructions\n  Be brief.\n--- result of rates")
