@@ -17,6 +17,7 @@ from backend.common.json_text import JsonMapping, JsonObject, UnstorableJsonErro
 from backend.isolation.confined import Arguments
 from backend.resources.schemas import expressions
 from backend.resources.schemas.content_checks import CodeProblem, code_problem
+from backend.resources.schemas.signatures import Signature, signature
 
 LONGEST_MESSAGE: Final = 1_000
 DRAFTS: Final = "Draft 4, 6, 7, 2019-09 or 2020-12"
@@ -207,11 +208,18 @@ def compile_code(arguments: Arguments, _: list[int]) -> CodeProblem | None:
     return code_problem(arguments["bytes"].encode("latin-1") if text is None else text, defines=arguments["defines"])
 
 
+def read_signature(arguments: Arguments, _: list[int]) -> Signature:
+    """Returns the schema of the input of a `function` of Python source, given as in `compile_code`."""
+    text = arguments["text"]
+    return signature(arguments["bytes"].encode("latin-1") if text is None else text, arguments["function"])
+
+
 OPERATIONS: Final[Mapping[str, Callable[[Arguments, list[int]], object]]] = {
     "validate": validate,
     "check": check,
     "normalise": normalise,
     "member": member,
+    "signature": read_signature,
     "validate_form": validate_form,
     "compile": compile_code,
     "check_expression": expressions.run_check,

@@ -12,6 +12,7 @@ from backend.common.json_text import JsonText, JsonValue, UnstorableJsonError
 from backend.isolation.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.resources.schemas.content_checks import BEYOND_BOUNDS, CodeProblem
 from backend.resources.schemas.expression_scope import Expected, ExpressionError, Scope, Values
+from backend.resources.schemas.signatures import Signature
 
 _ADMINISTRATORS: Final = "administrators"
 _LONGEST_QUOTE: Final = 100
@@ -115,6 +116,17 @@ class SchemaValidator:
                 raise
             return BEYOND_BOUNDS
         return None if found is None else CodeProblem(*found)
+
+    def signature(self, text: str | bytes, function: str) -> Signature:
+        """Returns the schema of the input of a function by its annotations, or their problem; see `signatures`."""
+        content = {"text": text} if isinstance(text, str) else {"text": None, "bytes": text.decode("latin-1")}
+        try:
+            found = self._run("signature", {**content, "function": function}, _ADMINISTRATORS, None, CODE_BOUNDS)
+        except ConfinedError as error:
+            if error.kind not in _VERDICTS:
+                raise
+            return Signature(problem=BEYOND_BOUNDS.reason)
+        return Signature(*found)
 
     def expression_problem(
         self, source: str, expected: Expected, scope: Scope, *, deadline: float | None = None
@@ -301,6 +313,10 @@ class ManifestChecks:
     def code_problem(self, text: str | bytes, *, defines: str | None = None) -> CodeProblem | None:
         """Returns the problem of Python source, or None; see `SchemaValidator.code_problem`."""
         return self.validator.code_problem(text, defines=defines, deadline=self.code_until)
+
+    def signature(self, text: str | bytes, function: str) -> Signature:
+        """Returns the schema of the input of a function; see `SchemaValidator.signature`."""
+        return self.validator.signature(text, function)
 
     def expression_problem(self, source: str, expected: Expected, scope: Scope) -> str | None:
         """Returns the problem of an expression, or None; see `SchemaValidator.expression_problem`."""

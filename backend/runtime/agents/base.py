@@ -13,6 +13,7 @@ from backend.isolation.sandbox.inside.plain_json import deeper_than
 from backend.resources.attachments.inspector import Examined
 from backend.resources.models import Models
 from backend.runtime.agents.model_meter import ModelMeter
+from backend.runtime.agents.pauses import PausedConversation
 from backend.runtime.agents.transcript import Transcript
 from backend.services.webhooks.rules import Network
 from backend.settings import StepDataLimits
@@ -43,7 +44,8 @@ class StepRequest:
     `item_index` its place in the list, from 0. `variables` are the environment's, for `os.environ`. `meter` counts the
     attempt's calls to its model. `tools` are the definitions of the agents that the agent has as tools.
     In the call of such an agent `input` are its arguments, and `call` tells it from other calls. `transcript` gets the
-    messages of the model, None where they are not kept.
+    messages of the model, None where they are not kept. `may_ask` says that calls of tools may wait for a person, and
+    `resumed` is the conversation that goes on after the decisions.
     """
 
     step: str
@@ -74,6 +76,8 @@ class StepRequest:
     input: Mapping[str, Any] | None = None
     call: str | None = None
     transcript: Transcript | None = None
+    may_ask: bool = False
+    resumed: PausedConversation | None = None
 
 
 @dataclass(frozen=True)

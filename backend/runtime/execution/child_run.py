@@ -22,7 +22,7 @@ from backend.runtime.execution import retries, sql
 from backend.runtime.execution.expressions import Expressions
 from backend.runtime.execution.segment_context import SegmentContext, run_shielded
 from backend.runtime.execution.sql import ChildRow
-from backend.runtime.execution.steps import StepCompletion, StepFailure
+from backend.runtime.execution.step_outcomes import StepCompletion, StepFailure
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.outputs import sql as outputs_sql
 from backend.services.runs.lifecycle import SegmentEndedError, append_event, cancel_child

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.execution.steps import StepFailure
+from backend.runtime.execution.step_outcomes import StepFailure
 from backend.services import run_traces_sql
 from backend.services.workflows.resolved_workflow import ResolvedStep
 from telemetry import tracing

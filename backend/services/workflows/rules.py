@@ -11,7 +11,7 @@ from backend.common.json_text import JsonMapping, JsonObject
 from backend.common.secrets import how_to_set
 from backend.resources.environments.sql import PackageState
 from backend.services.keys import sql as keys_sql
-from backend.services.workflows.agent_tools import agent_tools, is_allowed_server, server_tools
+from backend.services.workflows.agent_tools import agent_tools, confirmed_functions, is_allowed_server, server_tools
 from backend.services.workflows.attached_files import attach_patterns, named_step
 from backend.services.workflows.pii_policy import why_not_applicable, why_unusable
 from backend.storage.database import Tx
@@ -112,6 +112,7 @@ def readiness(
         *_BY_STATUS[status],
         *_step_reasons(definition, resources),
         *_tool_reasons(definition, resources),
+        *_confirm_reasons(definition, resources),
         *_server_reasons(definition, resources, capabilities),
         *_attach_reasons(definition, resources),
         *_secret_reasons(definition, resources, capabilities),
@@ -225,6 +226,22 @@ def _tool_reasons(definition: Definition, resources: Resources) -> Iterator[str]
                 yield f"Agent '{name}' has no tool '{tool}': there was no agent of that name {_AT_THAT_TIME}."
             elif agent.definition["type"] != "python":
                 yield f"Agent '{name}' cannot have agent '{tool}' as a tool, which is not of type python."
+
+
+def _confirm_reasons(definition: Definition, resources: Resources) -> Iterator[str]:
+    """Yields the steps whose agents' calls would wait for a person although the step cannot wait."""
+    last = [*(definition.get("on_failure") or ()), *(definition.get("always") or ())]
+    for step in all_steps(definition):
+        agent = resources.get(("agent", step["agent"]))
+        if agent is None or not confirmed_functions(agent.definition):
+            continue
+        where = "has for_each" if step.get("for_each") is not None else None
+        where = "is of on_failure or always" if step in last else where
+        if where is not None:
+            yield (
+                f"Step '{step['step']}' {where}, where no person can be asked: give agent '{step['agent']}' no "
+                "tool with confirm."
+            )
 
 
 def _server_reasons(definition: Definition, resources: Resources, capabilities: Capabilities) -> Iterator[str]:

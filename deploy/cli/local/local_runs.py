@@ -17,7 +17,7 @@ from backend.common.json_text import parse
 from backend.isolation.sandbox import Sandbox
 from backend.services.workflows.parameters import effective_parameters
 from backend.services.workflows.rules import connectors
-from deploy.cli.approvals import print_material
+from deploy.cli.approvals import print_call, print_material
 from deploy.cli.following.follower import Answer, all_events, check_answerable, interruptible
 from deploy.cli.following.run_progress import FAILED, LiveLogs, RunProgress, log_lines, show_log
 from deploy.cli.local.local_files import InputFolders, watched_files
@@ -259,8 +259,10 @@ class LocalRuns:
         # Sweeping large material for personal data takes longer than a call may take.
         while (review := self._backend.call(self._backend.reviews.GetReview, request)).preparing:
             time.sleep(_FOLLOW_SECONDS)
-        if review.HasField("material"):
-            print_material(record_of(review)["material"])
+        record = record_of(review)
+        print_call(record["tool_call"])
+        if record["material"]:
+            print_material(record["material"])
 
     def _write_outputs(self, run_id: str) -> list[Path]:
         if self._options.out is None:

@@ -159,7 +159,8 @@ AGENT_TYPES: Final[Mapping[str, Record]] = {
                 TOOLS,
                 default=[],
                 about="What the model may list and read, by a word, and what it may call: agents as `{agent: NAME}`, "
-                "tools of MCP servers as `{mcp: URL, secret: NAME, only: [NAME]}`.",
+                "tools of MCP servers as `{mcp: URL, secret: NAME, only: [NAME]}`. With `confirm: true` a person "
+                "approves each call.",
                 example=["inputs", {"agent": "exchange-rates"}],
             ),
             "max_tool_calls": Field(
