@@ -44,6 +44,7 @@ def _execute(command: list[str], options: dict[str, Any], guard: int) -> NoRetur
     if os.getppid() != guard:
         os._exit(1)
     filter_calls(bytes.fromhex(options["filter"]))
+    os.environ.update(options["variables"])
     os.execv(command[0], command)  # noqa: S606 - the purpose of this program
 
 

@@ -37,6 +37,7 @@ from backend.isolation.sandbox.layer import (
 from backend.isolation.sandbox.limits import Limits
 from backend.isolation.sandbox.pool import REFILL_SECONDS, Templates, WarmPool
 from backend.isolation.sandbox.process import StepProcess
+from backend.isolation.sandbox.root_links import variables_of
 from backend.isolation.sandbox.watch import LimitWatch
 
 REAPER_THREADS = 8
@@ -237,7 +238,9 @@ class Unconfined(Layer):
     ) -> Launch:
         """Wraps `command` to run in a folder of its own, and to end with the worker if `setpriv` is installed."""
         scratch, layout = scratch_layout(
-            readable, packages=None if limits.packages is None else self.place_of(limits.packages)
+            readable,
+            packages=None if limits.packages is None else self.place_of(limits.packages),
+            root=None if limits.root is None else variables_of(limits.root),
         )
         return Launch(
             argv=[*self._wrapper, *command],
