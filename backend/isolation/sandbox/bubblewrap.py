@@ -26,7 +26,7 @@ from backend.isolation.sandbox.layer import (
     require,
     try_out,
 )
-from backend.isolation.sandbox.limits import MEBIBYTE, PROCESSES, Limits, Network, StepPackages
+from backend.isolation.sandbox.limits import MEBIBYTE, PROCESSES, Limits, Network, StepPackages, StepRoot
 from backend.isolation.sandbox.root_view import aliases, shown
 
 LAYOUT = Layout(
@@ -113,6 +113,10 @@ class Bubblewrap(Layer):
     def place_of(self, packages: StepPackages) -> str:  # noqa: ARG002 - one path for all packages
         """Returns the path of the packages, which tells nothing of the host."""
         return PACKAGES
+
+    def check_root(self, root: StepRoot) -> None:  # noqa: ARG002 - every root works here
+        """Checks that the machine's interpreter can bring its libraries along."""
+        host_libraries()
 
     def launch(
         self,

@@ -24,7 +24,7 @@ from backend.isolation.sandbox.layer import (
     scratch_layout,
     try_out,
 )
-from backend.isolation.sandbox.limits import PROCESSES, Limits
+from backend.isolation.sandbox.limits import PROCESSES, Limits, StepRoot
 from backend.isolation.sandbox.root_links import variables_of
 from backend.isolation.sandbox.root_view import shown
 
@@ -55,6 +55,10 @@ class Landlock(Layer):
         self._python = str(interpreter.executable())
         self._host = _host_paths()
         self._program = compiled(confine, restrictions)
+
+    def check_root(self, root: StepRoot) -> None:
+        """Checks that the machine's C library can run the root's programs."""
+        variables_of(root)
 
     def launch(
         self, command: Sequence[str], limits: Limits, readable: Readable, fds: Sequence[int], link: int

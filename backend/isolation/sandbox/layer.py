@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
-from backend.isolation.sandbox.limits import Limits, StepPackages
+from backend.isolation.sandbox.limits import Limits, StepPackages, StepRoot
 
 SETUID, SETGID, SETPCAP, DAC_READ_SEARCH, SYS_ADMIN = 7, 6, 8, 2, 21
 """Numbers of capabilities."""
@@ -234,6 +234,10 @@ class Layer(ABC):
         return [str(python)]
 
     @abstractmethod
+    def check_root(self, root: StepRoot) -> None:
+        """Raises SandboxUnavailableError if steps with this root cannot run in this layer; may take half a second."""
+
+    @abstractmethod
     def launch(
         self, command: Sequence[str], limits: Limits, readable: Readable, fds: Sequence[int], link: int
     ) -> Launch:
@@ -291,8 +295,11 @@ def scratch_layout(
         root=root or {},
     )
     try:
+        if user is not None:
+            # Without it access(2), which disregards the step's capability to read, would refuse the step's own files.
+            scratch.chmod(0o711)
         for folder in ("workspace", "outputs", "shared", "inputs", "files", "tmp", "code"):
-            (scratch / folder).mkdir()
+            (scratch / folder).mkdir(0o755 if user is None else 0o700)
             if user is not None:
                 os.chown(scratch / folder, user, user)
     except BaseException:

@@ -32,16 +32,28 @@ _DATA: Final = {
 _ALL_FOLDERS: Final = frozenset({"GS_LIB", "MAGICK_CONFIGURE_PATH"})
 
 
-def make_links(root: Path, links: Path) -> None:
-    """Writes the links of a root into a new folder. Raises OSError, and SandboxUnavailableError without a glibc."""
+def make_links(root: Path, folder: Path, links: Path) -> None:
+    """Writes the links of a root into an empty folder, which becomes `links`.
+
+    Raises:
+        OSError: the links cannot be written.
+        SandboxUnavailableError: see `host_libraries`.
+    """
     own = host_libraries().libraries
-    for folder in ("programs", "libraries", "fonts"):
-        (links / folder).mkdir(parents=True)
-    _link(links / "programs", _programs(root))
-    _link(links / "libraries", ((name, file) for name, file in _libraries(root) if name not in own))
     settings = resolved(root, "etc/fonts/conf.d")
-    _link(links / "fonts", _files_of(root, settings) if settings.is_dir() else ())
-    (links / "fonts.conf").write_text(_font_settings(root, links), encoding="utf-8")
+    found = {
+        "programs": _programs(root),
+        "libraries": ((name, file) for name, file in _libraries(root) if name not in own),
+        "fonts": _files_of(root, settings) if settings.is_dir() else (),
+    }
+    for name, files in found.items():
+        (folder / name).mkdir()
+        _link(folder / name, files)
+        # A step may have a user of its own, and the service lets no other user read its files.
+        (folder / name).chmod(0o755)
+    fonts = folder / "fonts.conf"
+    fonts.write_text(_font_settings(root, links), encoding="utf-8")
+    fonts.chmod(0o644)
 
 
 def variables_of(root: StepRoot) -> dict[str, str]:

@@ -34,7 +34,7 @@ from backend.isolation.sandbox.layer import (
     remove_leftovers,
     scratch_layout,
 )
-from backend.isolation.sandbox.limits import Limits
+from backend.isolation.sandbox.limits import Limits, StepRoot
 from backend.isolation.sandbox.pool import REFILL_SECONDS, Templates, WarmPool
 from backend.isolation.sandbox.process import StepProcess
 from backend.isolation.sandbox.root_links import variables_of
@@ -227,6 +227,10 @@ class Unconfined(Layer):
     def __init__(self) -> None:
         setpriv = shutil.which("setpriv")
         self._wrapper = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+
+    def check_root(self, root: StepRoot) -> None:
+        """Checks that the machine's C library can run the root's programs."""
+        variables_of(root)
 
     def launch(
         self,

@@ -13,10 +13,11 @@ from typing import Any
 
 from backend.common import json_text, metrics, workflow_metrics
 from backend.common.json_text import JsonMapping, JsonText
-from backend.isolation.sandbox import StepPackages
+from backend.isolation.sandbox import SandboxUnavailableError, StepPackages, StepRoot
 from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.resources.environments.lock import PackagesError
 from backend.resources.redaction.confined_redactor import RedactionError
+from backend.resources.roots.tree import RootError
 from backend.runtime.agents import AgentDeps, StepFailed, StepRequest, run_step
 from backend.runtime.agents.base import EventData, event_budget
 from backend.runtime.agents.model_meter import ModelMeter, RunBudget
@@ -200,7 +201,7 @@ class StepWork:
             )
             raise StepFailed("MemoryNotAvailable", reason, final=True)
         if agent["type"] == "python" or self.step.tools:
-            limits = replace(limits, packages=await self._packages())
+            limits = replace(limits, packages=await self._packages(), root=await self._root())
         # No handle has a dot, so that step `a-1` differs from item 1 of step `a`.
         name = self._place.replace("/", ".")
         folder = self.context.folder_of_run(self.run_id) / "outputs" / f"{name}-{self.attempt}"
@@ -303,6 +304,25 @@ class StepWork:
             reason = f"the packages of its environment could not be built: {error}"
             raise StepFailed("PackagesUnavailable", reason) from error
         return StepPackages(built.folder, tuple(python["preload"]))
+
+    async def _root(self) -> StepRoot | None:
+        """Returns the root of the environment, which must be on this machine with the digest of its version."""
+        name = self.step.environment.get("root")
+        if name is None:
+            return None
+        digest = self.step.environment["root_digest"]
+
+        def work() -> StepRoot:
+            root = self.context.packages.roots.for_step(name, digest)
+            self.context.sandbox.layer.check_root(root)
+            return root
+
+        try:
+            return await self.context.in_slow_thread(work)
+        except RootError as error:
+            raise StepFailed("RootUnavailable", str(error)) from error
+        except SandboxUnavailableError as error:
+            raise StepFailed("RootUnavailable", f"the root '{name}' cannot be used: {error}", final=True) from error
 
     async def _read_value(self, text: str) -> JsonText:
         """Returns a large return value, parsed in a process that can be killed; raises UnstorableJsonError."""
