@@ -179,7 +179,7 @@ class Launch:
         """Removes the folder and releases the resources of this launch."""
         for folder in (self.scratch, self.view):
             if folder is not None:
-                _remove(folder)
+                remove_folder(folder)
         if self.afterwards is not None:
             self.afterwards()
 
@@ -221,7 +221,7 @@ class Layer(ABC):
                 else:
                     (view / need).mkdir()
         except BaseException:
-            _remove(view)
+            remove_folder(view)
             raise
         return replace(readable, view=view)
 
@@ -303,7 +303,7 @@ def scratch_layout(
             if user is not None:
                 os.chown(scratch / folder, user, user)
     except BaseException:
-        _remove(scratch)
+        remove_folder(scratch)
         raise
     return scratch, layout
 
@@ -315,7 +315,7 @@ def remove_leftovers() -> None:
         # A guard may be removing the folder at the same time.
         with contextlib.suppress(FileNotFoundError):
             if worker.isdecimal() and not Path(f"/proc/{worker}").exists() and folder.lstat().st_uid == os.geteuid():
-                _remove(folder)
+                remove_folder(folder)
 
 
 def _link(source: str, target: str) -> None:
@@ -325,7 +325,8 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _remove(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
+    """Removes a folder that a step has written; ignores failures."""
     # By `rm`, because a step can nest folders deeper than shutil can remove.
     subprocess.run(["/bin/rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
 

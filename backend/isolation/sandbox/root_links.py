@@ -6,6 +6,7 @@ Programs of the root then run with the machine's C library and loader, which mus
 import os
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
@@ -29,6 +30,9 @@ _DATA: Final = {
     "MAGICK_CONFIGURE_PATH": ("etc/ImageMagick-*",),
 }
 """Variables of programs that look for their data at a fixed path, with the folders that they name."""
+_FONT_SETTINGS: Final = "fonts.conf"
+_MOST_FONT_RULES: Final = 200
+_LARGEST_FONT_RULE: Final = 64 * 1024
 _ALL_FOLDERS: Final = frozenset({"GS_LIB", "MAGICK_CONFIGURE_PATH"})
 
 
@@ -40,19 +44,18 @@ def make_links(root: Path, folder: Path, links: Path) -> None:
         SandboxUnavailableError: see `host_libraries`.
     """
     own = host_libraries().libraries
-    settings = resolved(root, "etc/fonts/conf.d")
     found = {
         "programs": _programs(root),
         "libraries": ((name, file) for name, file in _libraries(root) if name not in own),
-        "fonts": _files_of(root, settings) if settings.is_dir() else (),
+        "fonts": islice(_font_rules(root), _MOST_FONT_RULES),
     }
     for name, files in found.items():
         (folder / name).mkdir()
         _link(folder / name, files)
         # A step may have a user of its own, and the service lets no other user read its files.
         (folder / name).chmod(0o755)
-    fonts = folder / "fonts.conf"
-    fonts.write_text(_font_settings(root, links), encoding="utf-8")
+    fonts = folder / _FONT_SETTINGS
+    fonts.write_text(_font_settings(root, links / "fonts"), encoding="utf-8")
     fonts.chmod(0o644)
 
 
@@ -66,7 +69,7 @@ def variables_of(root: StepRoot) -> dict[str, str]:
     found = {
         "PATH": f"{root.links}/programs:/usr/bin:/bin",
         "LD_LIBRARY_PATH": f"{root.links}/libraries",
-        "FONTCONFIG_FILE": f"{root.links}/fonts.conf",
+        "FONTCONFIG_FILE": f"{root.links}/{_FONT_SETTINGS}",
         "XDG_DATA_DIRS": f"{root.folder}/usr/local/share:{root.folder}/usr/share",
     }
     for name, patterns in _DATA.items():
@@ -76,16 +79,30 @@ def variables_of(root: StepRoot) -> dict[str, str]:
     return found
 
 
+def copy_font_settings(root: StepRoot, place: Path) -> str:
+    """Copies the settings of fonts to a new folder, and returns the path of the file for `FONTCONFIG_FILE`.
+
+    Fontconfig asks access(2), which refuses files in a private folder to a step with a user of its own. Raises OSError.
+    """
+    place.mkdir()
+    for file in (root.links / "fonts").iterdir():
+        (place / file.name).write_bytes(file.read_bytes())
+    (place / _FONT_SETTINGS).write_text(_font_settings(root.folder, place), encoding="utf-8")
+    for path in (place, *place.iterdir()):
+        path.chmod(0o755)
+    return str(place / _FONT_SETTINGS)
+
+
 def _check_c_library(root: StepRoot) -> None:
     name, _, version = root.c_library.partition(" ")
     if not name:
         return
     own, wanted = glibc_version(), parsed_version(version)
-    has = "another C library" if own is None else f"glibc {own[0]}.{own[1]}"
+    has = "not glibc" if own is None else f"glibc {own[0]}.{own[1]}"
     if name != "glibc" or own is None or wanted is None or own < wanted:
         raise SandboxUnavailableError(
-            f"its programs need {root.c_library}, and this machine has {has}, with which they run where runtime.sandbox "
-            "is not bwrap"
+            f"its programs are for {root.c_library}, and in this sandbox layer they run with the machine's C library, "
+            f"which is {has}: use bubblewrap, or a root that is not newer than the machine"
         )
 
 
@@ -108,6 +125,13 @@ def _libraries(root: Path) -> Iterator[tuple[str, Path]]:
                     yield name, file
 
 
+def _font_rules(root: Path) -> Iterator[tuple[str, Path]]:
+    folder = resolved(root, "etc/fonts/conf.d")
+    for name, file in _files_of(root, folder) if folder.is_dir() else ():
+        if name.endswith(".conf") and name != _FONT_SETTINGS and file.stat().st_size <= _LARGEST_FONT_RULE:
+            yield name, file
+
+
 def _files_of(root: Path, folder: Path) -> Iterator[tuple[str, Path]]:
     """Yields the files of a folder of the root by name, with links followed inside the root."""
     for name in sorted(os.listdir(folder)):
@@ -127,10 +151,10 @@ def _link(folder: Path, files: Iterable[tuple[str, Path]]) -> None:
             (folder / name).symlink_to(file)
 
 
-def _font_settings(root: Path, links: Path) -> str:
+def _font_settings(root: Path, rules: Path) -> str:
     """Returns settings of fontconfig for the fonts of a root: its own settings name them by their path in the root."""
     folders = [f"{root}/usr/share/fonts", f"{root}/usr/local/share/fonts"]
     listed = "".join(f"<dir>{escape(folder)}</dir>" for folder in folders)
-    included = f'<include ignore_missing="yes">{escape(str(links))}/fonts</include>'
+    included = f'<include ignore_missing="yes">{escape(str(rules))}</include>'
     caches = '<cachedir prefix="xdg">fontconfig</cachedir>'
     return f'<?xml version="1.0"?>\n<fontconfig>{listed}{caches}{included}</fontconfig>\n'
