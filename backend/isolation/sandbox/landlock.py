@@ -21,12 +21,11 @@ from backend.isolation.sandbox.layer import (
     SandboxUnavailableError,
     UserIds,
     can_change_users,
-    remove_folder,
     scratch_layout,
     try_out,
 )
 from backend.isolation.sandbox.limits import PROCESSES, Limits, StepRoot
-from backend.isolation.sandbox.root_links import copy_font_settings, variables_of
+from backend.isolation.sandbox.root_links import variables_of
 from backend.isolation.sandbox.root_view import shown
 
 OLDEST_ABI: Final = 3
@@ -79,9 +78,6 @@ class Landlock(Layer):
                 None if limits.packages is None else self.place_of(limits.packages),
                 variables,
             )
-            undo.callback(remove_folder, scratch)
-            if limits.root is not None and user is not None:
-                variables["FONTCONFIG_FILE"] = copy_font_settings(limits.root, scratch / "fonts")
             undo.pop_all()
         paths = {
             **self._host,
@@ -92,7 +88,6 @@ class Landlock(Layer):
         if limits.packages is not None:
             paths["run"].append(str(limits.packages.folder))
         if limits.root is not None:
-            paths["read"] += [str(scratch / "fonts")] if user is not None else []
             paths["run"] += [str(limits.root.links), *(str(source) for source, _ in shown(limits.root.folder))]
         if limits.network == "full":
             paths["read"] += [str(path) for path, _ in interpreter.readable_files()]

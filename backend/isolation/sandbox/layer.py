@@ -179,7 +179,7 @@ class Launch:
         """Removes the folder and releases the resources of this launch."""
         for folder in (self.scratch, self.view):
             if folder is not None:
-                remove_folder(folder)
+                _remove(folder)
         if self.afterwards is not None:
             self.afterwards()
 
@@ -221,7 +221,7 @@ class Layer(ABC):
                 else:
                     (view / need).mkdir()
         except BaseException:
-            remove_folder(view)
+            _remove(view)
             raise
         return replace(readable, view=view)
 
@@ -295,15 +295,12 @@ def scratch_layout(
         root=root or {},
     )
     try:
-        if user is not None:
-            # Without it access(2), which disregards the step's capability to read, would refuse the step's own files.
-            scratch.chmod(0o711)
         for folder in ("workspace", "outputs", "shared", "inputs", "files", "tmp", "code"):
-            (scratch / folder).mkdir(0o755 if user is None else 0o700)
+            (scratch / folder).mkdir()
             if user is not None:
                 os.chown(scratch / folder, user, user)
     except BaseException:
-        remove_folder(scratch)
+        _remove(scratch)
         raise
     return scratch, layout
 
@@ -315,7 +312,7 @@ def remove_leftovers() -> None:
         # A guard may be removing the folder at the same time.
         with contextlib.suppress(FileNotFoundError):
             if worker.isdecimal() and not Path(f"/proc/{worker}").exists() and folder.lstat().st_uid == os.geteuid():
-                remove_folder(folder)
+                _remove(folder)
 
 
 def _link(source: str, target: str) -> None:
@@ -325,8 +322,7 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def remove_folder(folder: Path) -> None:
-    """Removes a folder that a step has written; ignores failures."""
+def _remove(folder: Path) -> None:
     # By `rm`, because a step can nest folders deeper than shutil can remove.
     subprocess.run(["/bin/rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
 

@@ -79,20 +79,6 @@ def variables_of(root: StepRoot) -> dict[str, str]:
     return found
 
 
-def copy_font_settings(root: StepRoot, place: Path) -> str:
-    """Copies the settings of fonts to a new folder, and returns the path of the file for `FONTCONFIG_FILE`.
-
-    Fontconfig asks access(2), which refuses files in a private folder to a step with a user of its own. Raises OSError.
-    """
-    place.mkdir()
-    for file in (root.links / "fonts").iterdir():
-        (place / file.name).write_bytes(file.read_bytes())
-    (place / _FONT_SETTINGS).write_text(_font_settings(root.folder, place), encoding="utf-8")
-    for path in (place, *place.iterdir()):
-        path.chmod(0o755)
-    return str(place / _FONT_SETTINGS)
-
-
 def _check_c_library(root: StepRoot) -> None:
     name, _, version = root.c_library.partition(" ")
     if not name:

@@ -58,7 +58,7 @@ def unpack_image(archive: Path, tree: RootTree, scratch: Path) -> None:
         OSError: the archive cannot be read, or the disk is full.
     """
     try:
-        with tarfile.open(fileobj=_BoundedFile(archive), mode="r:") as outer:
+        with _BoundedFile(archive) as file, tarfile.open(fileobj=file, mode="r:") as outer:
             blobs = _Blobs(outer)
             for layer in _layers(blobs):
                 _unpack_layer(blobs, layer, tree, scratch)
@@ -160,7 +160,7 @@ def _unpack_layer(blobs: _Blobs, layer: _Layer, tree: RootTree, scratch: Path) -
     packed.unlink()
     # Twice, because what a layer hides is always of the layers below it.
     for add in (_hide_entries, _add_entries):
-        with tarfile.open(fileobj=_BoundedFile(content), mode="r:") as archive:
+        with _BoundedFile(content) as file, tarfile.open(fileobj=file, mode="r:") as archive:
             add(archive, tree)
     content.unlink()
 
