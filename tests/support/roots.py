@@ -105,7 +105,12 @@ def write_image(path: Path, *layers: bytes, replaced: Mapping[str, bytes] | None
 
 def write_docker_image(path: Path, *layers: bytes, **config: Any) -> Path:
     """Writes an archive as earlier releases of `docker save` write it."""
-    described = {"architecture": ARCHITECTURE, "os": "linux", "rootfs": {"diff_ids": list(map(sha256, layers))}, **config}
+    described = {
+        "architecture": ARCHITECTURE,
+        "os": "linux",
+        "rootfs": {"diff_ids": list(map(sha256, layers))},
+        **config,
+    }
     settings = json.dumps(described).encode()
     name = f"{sha256(settings).removeprefix('sha256:')}.json"
     places = [f"{number}/layer.tar" for number in range(len(layers))]

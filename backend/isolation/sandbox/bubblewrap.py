@@ -123,7 +123,7 @@ class Bubblewrap(Layer):
         command: Sequence[str],
         limits: Limits,
         readable: Readable,
-        fds: Sequence[int],  # noqa: ARG002 - bubblewrap passes all open descriptors on
+        fds: Sequence[int],
         link: int,
     ) -> Launch:
         """Wraps `command`; every writable path, /tmp and /dev/shm too, is in one tmpfs of `workspace_mb`."""
@@ -286,21 +286,20 @@ def _view_of(root: Path, python: Path) -> list[str]:
     bound = [*(Path(place) for _, place in shown(root)), *files, *modules, *map(Path, DEVICES)]
     bound += [Path(path) for _, path in interpreter.readable_files()]
     argv: list[str] = []
-    inside_usr = Path("/usr")
-    for parent in sorted({parent for path in bound for parent in path.parents} - {inside_usr}):
-        if not parent.is_relative_to(inside_usr):
+    for parent in sorted({parent for path in bound for parent in path.parents}):
+        if not parent.is_relative_to("/usr"):
             argv += ["--perms", "0755", "--dir", str(parent)]
     for source, place in shown(root):
         argv += ["--ro-bind", str(source), place]
     for target, alias in aliases(root):
         argv += ["--symlink", target, alias]
-    for place, folder in modules.items():
-        argv += ["--ro-bind", str(folder), str(place)]
+    for inner, folder in modules.items():
+        argv += ["--ro-bind", str(folder), str(inner)]
         for hidden in interpreter.installed_packages(folder):
-            inside = str(place / hidden.relative_to(folder))
+            inside = str(inner / hidden.relative_to(folder))
             argv += ["--size", str(MEBIBYTE), "--tmpfs", inside, "--remount-ro", inside]
-    for place, file in files.items():
-        argv += ["--ro-bind", os.path.realpath(file), str(place)]
+    for inner, file in files.items():
+        argv += ["--ro-bind", os.path.realpath(file), str(inner)]
     return argv
 
 

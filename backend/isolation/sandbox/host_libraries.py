@@ -49,7 +49,9 @@ def host_libraries() -> HostLibraries:
     python = interpreter.executable()
     loader = _loader_of(python)
     if loader is None:
-        raise SandboxUnavailableError(f"{python} is not linked to shared libraries, which environments with a root need")
+        raise SandboxUnavailableError(
+            f"{python} is not linked to shared libraries, which environments with a root need"
+        )
     programs = {name: Path(require(name)) for name in PROGRAMS}
     modules = [module for folder in interpreter.modules() for module in sorted(folder.glob("lib-dynload/*.so"))]
     libraries = dict(_libraries(loader, (python, *modules, *programs.values())))

@@ -26,7 +26,11 @@ _OF_GLIBC: Final = re.compile(
 """Libraries that fit one version of glibc's loader only, and the loader is the machine's."""
 _DATA: Final = {
     "TESSDATA_PREFIX": ("usr/share/tesseract-ocr/*/tessdata", "usr/share/tessdata"),
-    "GS_LIB": ("usr/share/ghostscript/*/Resource/Init", "usr/share/ghostscript/*/lib", "usr/share/ghostscript/*/iccprofiles"),
+    "GS_LIB": (
+        "usr/share/ghostscript/*/Resource/Init",
+        "usr/share/ghostscript/*/lib",
+        "usr/share/ghostscript/*/iccprofiles",
+    ),
     "MAGICK_CONFIGURE_PATH": ("etc/ImageMagick-*",),
 }
 """Variables of programs that look for their data at a fixed path, with the folders that they name."""
@@ -73,7 +77,9 @@ def variables_of(root: StepRoot) -> dict[str, str]:
         "XDG_DATA_DIRS": f"{root.folder}/usr/local/share:{root.folder}/usr/share",
     }
     for name, patterns in _DATA.items():
-        folders = [str(folder) for pattern in patterns for folder in sorted(root.folder.glob(pattern)) if folder.is_dir()]
+        folders = [
+            str(folder) for pattern in patterns for folder in sorted(root.folder.glob(pattern)) if folder.is_dir()
+        ]
         if folders:
             found[name] = ":".join(folders) if name in _ALL_FOLDERS else folders[0]
     return found
@@ -105,7 +111,10 @@ def _libraries(root: Path) -> Iterator[tuple[str, Path]]:
         if not folder.is_dir():
             continue
         # Debian and its descendants have a folder for each kind of processor.
-        for each in (folder, *sorted(path for path in folder.glob("*-linux-*") if path.is_dir() and not path.is_symlink())):
+        for each in (
+            folder,
+            *sorted(path for path in folder.glob("*-linux-*") if path.is_dir() and not path.is_symlink()),
+        ):
             for name, file in _files_of(root, each):
                 if _LIBRARY.fullmatch(name) and not _OF_GLIBC.fullmatch(name):
                     yield name, file
@@ -120,7 +129,7 @@ def _font_rules(root: Path) -> Iterator[tuple[str, Path]]:
 
 def _files_of(root: Path, folder: Path) -> Iterator[tuple[str, Path]]:
     """Yields the files of a folder of the root by name, with links followed inside the root."""
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(path.name for path in folder.iterdir()):
         try:
             file = resolved(root, str(folder.relative_to(root) / name))
         except OSError:

@@ -50,7 +50,7 @@ def resolved(root: Path, path: str) -> Path:
         links += 1
         if links > _MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-        target = os.readlink(place)
+        target = os.readlink(place)  # noqa: PTH115 - the text as it is
         if target.startswith("/"):
             done.clear()
         waiting += reversed(_names(target))
@@ -72,7 +72,7 @@ def aliases(root: Path) -> Iterator[tuple[str, str]]:
     """Yields the links of a root that stand for folders of programs and libraries, each with its target."""
     for part in ALIASES:
         if (root / part).is_symlink():
-            yield os.readlink(root / part), f"/{part}"
+            yield str((root / part).readlink()), f"/{part}"
 
 
 def _names(path: str) -> list[str]:

@@ -127,7 +127,9 @@ def _layers(blobs: _Blobs) -> list[_Layer]:
     else:
         raise RootError("it is not an image archive: it has neither index.json nor manifest.json")
     if config.get("os", "linux") != "linux" or config["architecture"] != _architecture():
-        raise RootError(f"it is for {config.get('os')}/{config['architecture']}, and this machine is linux/{_architecture()}")
+        raise RootError(
+            f"it is for {config.get('os')}/{config['architecture']}, and this machine is linux/{_architecture()}"
+        )
     contents = [_checked(digest) for digest in config["rootfs"]["diff_ids"]]
     if not 1 <= len(files) <= _MOST_LAYERS or len(files) != len(contents):
         raise RootError(f"it must have 1 to {_MOST_LAYERS} layers, each with a digest of its content")
@@ -199,7 +201,7 @@ def _entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     count = 0
     while (member := archive.next()) is not None:
         # The archive would keep every header in memory.
-        archive.members.clear()
+        archive.members = []  # type: ignore[attr-defined]  # of the class, undocumented
         count += 1
         if count > _MOST_ENTRIES:
             raise RootError(f"it has more than {_MOST_ENTRIES:,} entries")
@@ -239,7 +241,9 @@ def _zstd(packed: Path) -> Iterator[IO[bytes]]:
     program = shutil.which("zstd")
     if program is None:
         raise RootError("its layers are compressed by zstd: install the program zstd, or write it with gzip")
-    with subprocess.Popen([program, "-dcq", "--", packed], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        [program, "-dcq", "--", packed], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
         assert process.stdout is not None, "it is a pipe"
         try:
             yield process.stdout

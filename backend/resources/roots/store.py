@@ -98,7 +98,7 @@ class RootStore:
 
     def all(self) -> list[Root]:
         """Returns the roots by name."""
-        names = sorted(os.listdir(self._folder)) if self._folder.is_dir() else []
+        names = sorted(path.name for path in self._folder.iterdir()) if self._folder.is_dir() else []
         return [root for name in names if (root := self.get(name)) is not None]
 
     def remove(self, name: str) -> None:

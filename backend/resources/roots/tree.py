@@ -81,7 +81,7 @@ class RootTree:
         """Writes a second name of a file of this tree. Raises RootError if there is no such file."""
         source = self._place(other)
         if source.is_symlink():
-            self.add_link(path, os.readlink(source))
+            self.add_link(path, str(source.readlink()))
             return
         if not source.is_file():
             raise RootError(f"it has a link to a file that it does not have: {other}")
@@ -102,8 +102,8 @@ class RootTree:
         if itself and path:
             self._clear(place)
         elif _is_folder(place):
-            for each in os.listdir(place):
-                self._clear(place / each)
+            for each in list(place.iterdir()):
+                self._clear(each)
 
     def finish(self) -> None:
         """Makes all folders read-only, with their times; removes folders that hold no part that is kept."""
@@ -158,11 +158,11 @@ def _copy(source: Path, path: str, tree: RootTree) -> None:
     place = source / path
     kind = _kind(place)
     if kind == stat.S_IFLNK:
-        tree.add_link(path, os.readlink(place))
+        tree.add_link(path, str(place.readlink()))
     elif kind == stat.S_IFDIR:
         tree.kept_path(path)
         tree.add_folder(path, _modified(place.lstat().st_mtime))
-        for name in sorted(os.listdir(place)):
+        for name in sorted(each.name for each in place.iterdir()):
             _copy(source, f"{path}/{name}", tree)
     elif kind == stat.S_IFREG:
         tree.kept_path(path)
@@ -178,7 +178,7 @@ def digest_of(folder: Path) -> str:
         place = folder / path
         about = place.lstat()
         if stat.S_ISLNK(about.st_mode):
-            fields = ("link", path, os.readlink(place))
+            fields = ("link", path, str(place.readlink()))
         elif stat.S_ISDIR(about.st_mode):
             fields = ("folder", path, "")
         else:

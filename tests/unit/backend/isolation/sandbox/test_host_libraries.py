@@ -15,7 +15,9 @@ def test_every_library_that_the_interpreter_has_loaded_is_among_them() -> None:
     system = {Path(path).resolve() for path in loaded if path.startswith(("/lib", "/usr/lib"))}
     own = {path.resolve() for path in host_libraries().libraries.values()}
     found = {path.name.partition(".so")[0] for path in own}
-    expected = {name for path in system if (name := path.name.partition(".so")[0]) in {"libc", "libm", "libssl", "libffi"}}
+    expected = {
+        name for path in system if (name := path.name.partition(".so")[0]) in {"libc", "libm", "libssl", "libffi"}
+    }
     assert expected
     assert expected <= found
 

@@ -14,7 +14,13 @@ def link(root: Path, path: str, target: str) -> None:
 
 @pytest.mark.parametrize(
     ("target", "place"),
-    [("lib/x", "usr/lib/x"), ("/etc/x", "etc/x"), ("../../../etc/x", "etc/x"), ("../a/../b", "b"), ("missing/..", "usr")],
+    [
+        ("lib/x", "usr/lib/x"),
+        ("/etc/x", "etc/x"),
+        ("../../../etc/x", "etc/x"),
+        ("../a/../b", "b"),
+        ("missing/..", "usr"),
+    ],
 )
 def test_links_are_followed_inside_the_root(tmp_path: Path, target: str, place: str) -> None:
     link(tmp_path, "usr/link", target)

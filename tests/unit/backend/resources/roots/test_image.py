@@ -66,7 +66,9 @@ def test_an_image_of_docker_save_is_read_too(tmp_path: Path, unpacked: Callable[
 
 
 def test_only_the_parts_that_steps_see_are_kept(tmp_path: Path, unpacked: Callable[..., Path]) -> None:
-    layer = tar([entry(name, b"1") for name in ("usr/x", "etc/shadow", "root/.ssh/id", "var/lib/dpkg/status", "home/y")])
+    layer = tar(
+        [entry(name, b"1") for name in ("usr/x", "etc/shadow", "root/.ssh/id", "var/lib/dpkg/status", "home/y")]
+    )
     assert files(unpacked(write_image(tmp_path / "image.tar", layer))) == {"usr/x": "1"}
 
 
@@ -166,7 +168,9 @@ def test_an_image_for_another_machine_is_refused(tmp_path: Path, unpacked: Calla
         unpacked(archive)
 
 
-@pytest.mark.parametrize("content", [b"", b"not an archive" * 100, tar([entry("x", b"1")]), tar([entry("index.json", b"[]")])])
+@pytest.mark.parametrize(
+    "content", [b"", b"not an archive" * 100, tar([entry("x", b"1")]), tar([entry("index.json", b"[]")])]
+)
 def test_what_is_no_image_archive_is_refused(tmp_path: Path, unpacked: Callable[..., Path], content: bytes) -> None:
     (tmp_path / "image.tar").write_bytes(content)
     with pytest.raises(RootError, match="it is not an image archive"):
