@@ -12,10 +12,11 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-from backend.resources.environments.build import BuiltPackages, build, find, remove
+from backend.resources.environments.build import BuiltPackages, build, find
 from backend.resources.environments.lock import Lock, PackagesError, interpreter_tag
 from backend.resources.environments.uv import Uv, resolve
 from backend.resources.roots.store import RootStore
+from backend.resources.roots.tree import remove
 from backend.settings import PackageSettings
 
 _RESOLVES_AT_ONCE: Final = 2

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import platform
 import re
 import tempfile
@@ -16,9 +15,8 @@ from backend.isolation.sandbox import SandboxUnavailableError, StepRoot, interpr
 from backend.isolation.sandbox.host_libraries import host_libraries
 from backend.isolation.sandbox.root_links import make_links
 from backend.isolation.sandbox.root_view import resolved
-from backend.resources.environments.build import remove
 from backend.resources.roots.image import unpack_image
-from backend.resources.roots.tree import RootError, RootTree, copy_folder, digest_of
+from backend.resources.roots.tree import RootError, RootTree, copy_folder, digest_of, remove
 
 LONGEST_NAME: Final = 80
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]*")

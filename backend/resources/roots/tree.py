@@ -189,6 +189,17 @@ def digest_of(folder: Path) -> str:
     return found.hexdigest()
 
 
+def remove(place: Path) -> None:
+    """Removes a file, or a folder with read-only folders in it; ignores failures."""
+    if place.is_file():
+        place.unlink(missing_ok=True)
+        return
+    for parent, _, _ in os.walk(place):
+        with suppress(OSError):
+            Path(parent).chmod(0o755)
+    shutil.rmtree(place, ignore_errors=True)
+
+
 def _paths(folder: Path) -> Iterable[str]:
     for parent, folders, files in os.walk(folder):
         yield from (os.path.relpath(os.path.join(parent, name), folder) for name in (*folders, *files))  # noqa: PTH118 - for each of many files

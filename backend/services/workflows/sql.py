@@ -156,7 +156,7 @@ _ENVIRONMENTS = Query(
 )
 
 
-def _of_pinned_environments(*path: str) -> Select[tuple[str | None]]:
+def _of_pinned_environments(*path: str) -> Select[str]:
     """Returns a query for a member of the definition of each environment's version that a workflow version uses."""
     return (
         select(json_member(resource_versions.c.definition, *path).label("member"))
