@@ -3,9 +3,7 @@
 import json
 import os
 import secrets
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
