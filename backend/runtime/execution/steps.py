@@ -1,6 +1,5 @@
 """Runs one attempt of an agent step, and stores its files, log and progress events; returns its value or failure."""
 
-import asyncio
 import logging
 import shutil
 import threading
@@ -13,9 +12,7 @@ from typing import Any
 
 from backend.common import json_text, metrics, workflow_metrics
 from backend.common.json_text import JsonMapping, JsonText
-from backend.isolation.sandbox import Limits, StepPackages
 from backend.isolation.sandbox.inside.channel import EventBudget
-from backend.resources.environments.lock import PackagesError
 from backend.resources.redaction.confined_redactor import RedactionError
 from backend.runtime.agents import StepFailed, StepRequest, run_step
 from backend.runtime.agents.base import EventData, event_budget
@@ -26,7 +23,7 @@ from backend.runtime.execution import retries
 from backend.runtime.execution.attempt_recorders import AttemptRecorders
 from backend.runtime.execution.item_bounds import StepItem
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.execution.slots import limits_of, memory_of
+from backend.runtime.execution.step_environment import built_packages, limits_within, usable_root
 from backend.runtime.execution.step_files import files_of, move_files_for_steps
 from backend.runtime.execution.step_outcomes import StepCompletion, StepFailure, StepPause
 from backend.runtime.execution.step_pauses import StepPauses
@@ -170,9 +167,10 @@ class StepWork:
         if agent is None:
             missing = f"there is no agent named '{name}'" if name else "the step has no agent"
             raise StepFailed("AgentUnavailable", missing, final=True)
-        limits = self._limits()
+        limits = limits_within(self.context, self.step)
         if agent["type"] == "python" or self.step.tools:
-            limits = replace(limits, packages=await self._packages())
+            packages = await built_packages(self.context, self.step.environment)
+            limits = replace(limits, packages=packages, root=await usable_root(self.context, self.step.environment))
         # No handle has a dot, so that step `a-1` differs from item 1 of step `a`.
         name = self._place.replace("/", ".")
         folder = self.context.folder_of_run(self.run_id) / "outputs" / f"{name}-{self.attempt}"
@@ -257,20 +255,6 @@ class StepWork:
                 swept.add(one.counts)
         return StepCompletion(json_text.text_of(value), left, redacted, warnings, swept, skipped)
 
-    def _limits(self) -> Limits:
-        """Returns the limits of the attempt; raises StepFailed where this deployment does not allow them."""
-        limits = limits_of(self.step.environment, self.context.output_limits, self.step.timeout_seconds)
-        if limits.network == "full" and self.context.network == "none":
-            reason = "its environment asks for the network, which this deployment allows no step (runtime.network)"
-            raise StepFailed("NetworkNotAllowed", reason, final=True)
-        memory_mb, most = memory_of(self.step), self.context.slots.memory_mb
-        if memory_mb > most:
-            reason = (
-                f"its environment asks for {memory_mb} MB of memory, and steps may use {most} here (runtime.memory_mb)"
-            )
-            raise StepFailed("MemoryNotAvailable", reason, final=True)
-        return limits
-
     async def _source(self, agent: JsonMapping) -> Mapping[str, bytes] | None:
         """Returns the files of an agent whose code is a folder."""
         digest = agent.get("digest")
@@ -283,22 +267,6 @@ class StepWork:
         if files is None:
             raise StepFailed("AgentUnavailable", "the agent's code is not stored any more", final=True)
         return files
-
-    async def _packages(self) -> StepPackages | None:
-        """Returns the packages of the environment, built on this machine if they are not yet."""
-        python = self.step.environment.get("python")
-        if not python:
-            return None
-        packages, digest = self.context.packages, python["lock"]
-        try:
-            built = await self.context.in_slow_thread(lambda: packages.find(digest))
-            if built is None:
-                # A cancelled step stops waiting, and the build goes on.
-                built = await asyncio.wrap_future(packages.begin(digest))
-        except PackagesError as error:
-            reason = f"the packages of its environment could not be built: {error}"
-            raise StepFailed("PackagesUnavailable", reason) from error
-        return StepPackages(built.folder, tuple(python["preload"]))
 
     async def _read_value(self, text: str) -> JsonText:
         """Returns a large return value, parsed in a process that can be killed; raises UnstorableJsonError."""

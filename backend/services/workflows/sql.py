@@ -3,7 +3,7 @@
 import secrets
 from typing import Final, NamedTuple
 
-from sqlalchemy import Text, and_, bindparam, insert, literal_column, select, update
+from sqlalchemy import Select, Text, and_, bindparam, insert, literal_column, select, update
 
 from backend.common.ids import new_id
 from backend.storage.database import Tx
@@ -156,17 +156,28 @@ _ENVIRONMENTS = Query(
 )
 
 
-_KEPT_LOCKS = ScalarQuery[str | None](
-    select(json_member(resource_versions.c.definition, "python", "lock").label("digest"))
-    .select_from(workflow_version_resources)
-    .join(
-        resource_versions,
-        and_(
-            resource_versions.c.resource_id == workflow_version_resources.c.resource_id,
-            resource_versions.c.version == workflow_version_resources.c.resource_version,
-        ),
+def _of_pinned_environments(*path: str) -> Select[str]:
+    """Returns a query for a member of the definition of each environment's version that a workflow version uses."""
+    return (
+        select(json_member(resource_versions.c.definition, *path).label("member"))
+        .select_from(workflow_version_resources)
+        .join(
+            resource_versions,
+            and_(
+                resource_versions.c.resource_id == workflow_version_resources.c.resource_id,
+                resource_versions.c.version == workflow_version_resources.c.resource_version,
+            ),
+        )
+        .where(workflow_version_resources.c.kind == literal_column("'environment'"))
+        .distinct()
     )
-    .where(workflow_version_resources.c.kind == literal_column("'environment'"))
+
+
+_KEPT_LOCKS = ScalarQuery[str | None](_of_pinned_environments("python", "lock"))
+_PINNED_ROOTS = ScalarQuery[str | None](_of_pinned_environments("root"))
+_NEWEST_ROOTS = ScalarQuery[str | None](
+    select(json_member(resources.c.definition, "root").label("member"))
+    .where(resources.c.kind == literal_column("'environment'"))
     .distinct()
 )
 
@@ -174,6 +185,11 @@ _KEPT_LOCKS = ScalarQuery[str | None](
 def locks_in_use(tx: Tx) -> set[str]:
     """Returns the digests of package locks that workflow versions use."""
     return {digest for digest in tx.scalars(_KEPT_LOCKS) if digest is not None}
+
+
+def roots_in_use(tx: Tx) -> set[str]:
+    """Returns the roots of environments at their newest version, and of those that workflow versions use."""
+    return {name for query in (_PINNED_ROOTS, _NEWEST_ROOTS) for name in tx.scalars(query) if name is not None}
 
 
 def environments(tx: Tx, *, after: str, limit: int) -> list[EnvironmentRow]:

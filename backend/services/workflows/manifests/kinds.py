@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from backend.common.json_text import JsonObject
+from backend.resources.roots.store import LONGEST_NAME, NAME
 from backend.services.workflows.agent_tools import MOST_CALLS
 from backend.services.workflows.attached_files import LONGEST_PATTERN, MOST_PATTERNS, MUST_BE, PATTERN
 from backend.services.workflows.manifests.environment_variables import ENVIRONMENT_VARIABLES
@@ -59,6 +60,12 @@ ENVIRONMENT: Final = Record(
             default=DEFAULT_ENVIRONMENT["python"],
             about="Python packages of its steps; the standard library alone without it.",
             example={"packages": ["pandas==2.3.*"]},
+        ),
+        "root": Field(
+            Text(LONGEST_NAME, 1, NAME, "the name of a root: lowercase letters, digits, dots, dashes and underscores"),
+            default=DEFAULT_ENVIRONMENT["root"],
+            about="System libraries, programs and fonts of its steps: a root of `workflow-api environments roots add`.",
+            example="documents",
         ),
         "variables": Field(
             ENVIRONMENT_VARIABLES,
