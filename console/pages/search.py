@@ -1,32 +1,57 @@
-"""Search page over runs, definitions and keys; the command palette shows its results too."""
+"""Search page over runs, definitions, keys and actions; the command palette shows its results too."""
 
 import asyncio
-import re
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from console.addresses import run_address
-from console.definitions.kinds import WORKFLOW
+from console.definitions.kinds import AGENT, CONNECTOR, ENVIRONMENT, GRAPH, WORKFLOW
 from console.keys.details import state_of
 from console.rendering.formatting import Badge, run_badge, workflow_badge
 from console.rendering.times import now_ms
 from console.resources import AGENTS, CONNECTORS, ENVIRONMENTS, GRAPHS, path_of
-from console.visit import ADMINISTRATORS, ONLOOKERS, PageResult, View, Visit
-from contract.fields import rules_of
+from console.visit import ADMINISTRATORS, ALL_ROLES, DECIDERS, ONLOOKERS, OPERATORS, PageResult, View, Visit
 from contract.refusals import Refusal
-from workflow_api.v1.definitions_pb2 import FindResourcesRequest, FindWorkflowsRequest
+from workflow_api.v1.definitions_pb2 import FindResourcesRequest, FindWorkflowsRequest, FoundWorkflow
 from workflow_api.v1.keys_pb2 import FindKeysRequest
-from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunsRequest
+from workflow_api.v1.run_lists_pb2 import ListFoundRunsRequest
+from workflow_api.v1.runs_pb2 import GetRunRequest, RunSummary
+from workflow_api.v1.users_pb2 import Role
+from workflow_api.v1.workflows_pb2 import WORKFLOW_STATUS_ACTIVE
 
 MAX_CHARS: Final = 200
 
 _SHOWN: Final = 8
-_REFERENCE: Final = rules_of(ListRunsRequest.DESCRIPTOR.fields_by_name["client_reference"])
+_SHOWN_STARTS: Final = 3
+_START: Final = "start "
 # Statuses of a search text that a service does not accept or find: other searches go on.
 _NO_MATCH: Final = frozenset({400, 404})
 _READERS: Final = {AGENTS: ONLOOKERS, ENVIRONMENTS: ADMINISTRATORS, CONNECTORS: ADMINISTRATORS, GRAPHS: ADMINISTRATORS}
 """The roles that may read the pages of a kind."""
+
+
+class Action(NamedTuple):
+    """Something that a person may do: its label, other words that find it, the path of its page, and who may."""
+
+    label: str
+    words: str
+    path: str
+    roles: Collection[Role.ValueType]
+
+
+_ACTIONS: Final = (
+    Action("Decide approvals", "approve reject", "/approvals", DECIDERS),
+    Action("Pause, resume or trigger a schedule", "cron start", "/schedules", OPERATORS),
+    Action("Resume failed runs", "retry again", "/runs?status=failed", OPERATORS),
+    Action("New key", "create add", "/keys/new", ADMINISTRATORS),
+    *(
+        Action(f"New {kind.noun}", "create add define", f"{kind.path}/new", ADMINISTRATORS)
+        for kind in (WORKFLOW, AGENT, ENVIRONMENT, CONNECTOR, GRAPH)
+    ),
+    Action("Add a person", "new invite user account", "/people", ADMINISTRATORS),
+    Action("Set time zone and theme", "preferences password passkey", "/preferences", ALL_ROLES),
+)
 
 
 class SearchResult(NamedTuple):
@@ -39,23 +64,49 @@ class SearchResult(NamedTuple):
 
 
 async def show(visit: Visit) -> PageResult:
-    """Shows matches: runs by id or reference, others by a part of name or id; each search is bounded."""
+    """Shows actions, and matches: runs by id, reference or label, others by a part of their name or id.
+
+    Each search is bounded. `start NAME` finds the workflow that is to be started.
+    """
     asked = visit.query.get("q", "").strip()[:MAX_CHARS]
+    starts = asked.lower().startswith(_START)
+    named = asked[len(_START) :].strip() if starts else asked
     runs, workflows, resources, keys = await asyncio.gather(
-        _runs(visit, asked), _workflows(visit, asked), _resources(visit, asked), _keys(visit, asked)
+        _runs(visit, asked), _workflows(visit, named), _resources(visit, asked), _keys(visit, asked)
     )
-    every = {"Runs": runs, "Workflows": workflows, **resources, "Keys": keys}
+    every = {"Runs": runs, "Workflows": [_workflow_result(each) for each in workflows], **resources, "Keys": keys}
     groups = [(title, found) for title, found in every.items() if found]
-    return View("search/show.html", {"asked": asked, "groups": groups, "max_chars": MAX_CHARS})
+    context = {"asked": asked, "groups": groups, "max_chars": MAX_CHARS}
+    context |= {"starts": _starts(visit, workflows) if starts else [], "actions": _actions(visit, asked.lower())}
+    return View("search/show.html", context)
+
+
+def _actions(visit: Visit, asked: str) -> list[Action]:
+    """Returns the actions that the person may take and that hold every word of the text."""
+    words = asked.split()
+    return [
+        each
+        for each in _ACTIONS
+        if visit.user.role in each.roles and all(word in f"{each.label} {each.words}".lower() for word in words)
+    ]
+
+
+def _starts(visit: Visit, workflows: Iterable[FoundWorkflow]) -> list[Action]:
+    """Returns the start of each workflow that is active, of at most three."""
+    active = [each for each in workflows if each.status == WORKFLOW_STATUS_ACTIVE]
+    return [
+        Action(f"Start {each.name}", "", WORKFLOW.page_of(each.workflow_id, "/start"), OPERATORS)
+        for each in active[:_SHOWN_STARTS]
+        if visit.user.role in OPERATORS
+    ]
 
 
 async def _runs(visit: Visit, asked: str) -> Sequence[SearchResult]:
     if not asked:
         return ()
-    reads: list[Awaitable[Iterable[Any]]] = [_run_of_id(visit, asked)]
-    if re.fullmatch(_REFERENCE.pattern, asked):
-        reads.append(_runs_of_reference(visit, asked))
-    found = [run for runs in await asyncio.gather(*reads) for run in runs]
+    # A run that a step of another started is in no list.
+    reads: list[Awaitable[Iterable[RunSummary]]] = [_run_of_id(visit, asked), _found_runs(visit, asked)]
+    found = {run.run_id: run for runs in await asyncio.gather(*reads) for run in runs}.values()
     return [
         SearchResult(
             run_address(run.run_id),
@@ -68,34 +119,37 @@ async def _runs(visit: Visit, asked: str) -> Sequence[SearchResult]:
     ]
 
 
-async def _run_of_id(visit: Visit, asked: str) -> Iterable[Any]:
+async def _run_of_id(visit: Visit, asked: str) -> Iterable[RunSummary]:
     try:
         return [(await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=asked))).summary]
     except Refusal as refusal:
         return _no_match(refusal)
 
 
-async def _runs_of_reference(visit: Visit, asked: str) -> Iterable[Any]:
-    request = ListRunsRequest(client_reference=asked, page_size=_SHOWN)
+async def _found_runs(visit: Visit, asked: str) -> Iterable[RunSummary]:
+    request = ListFoundRunsRequest(search=asked, page_size=_SHOWN)
     try:
-        found: Iterable[Any] = (await visit.services.call("RunsService/ListRuns", request)).items
+        found = await visit.services.call("RunListsService/ListFoundRuns", request)
     except Refusal as refusal:
         return _no_match(refusal)
-    return found
+    return [each.run for each in found.items]
 
 
-def _no_match(refusal: Refusal) -> Iterable[Any]:
+def _no_match(refusal: Refusal) -> Iterable[RunSummary]:
     if refusal.status not in _NO_MATCH:
         raise refusal
     return ()
 
 
-async def _workflows(visit: Visit, asked: str) -> Sequence[SearchResult]:
-    found = await visit.services.call("DefinitionsService/FindWorkflows", FindWorkflowsRequest(text=asked, most=_SHOWN))
-    return [
-        SearchResult(WORKFLOW.page_of(each.workflow_id), each.name, each.workflow_id, workflow_badge(each.status))
-        for each in found.items
-    ]
+async def _workflows(visit: Visit, asked: str) -> Sequence[FoundWorkflow]:
+    request = FindWorkflowsRequest(text=asked, most=_SHOWN)
+    found: Sequence[FoundWorkflow] = (await visit.services.call("DefinitionsService/FindWorkflows", request)).items
+    return found
+
+
+def _workflow_result(workflow: FoundWorkflow) -> SearchResult:
+    path = WORKFLOW.page_of(workflow.workflow_id)
+    return SearchResult(path, workflow.name, workflow.workflow_id, workflow_badge(workflow.status))
 
 
 async def _resources(visit: Visit, asked: str) -> Mapping[str, Sequence[SearchResult]]:

@@ -96,6 +96,10 @@ document.addEventListener("fresh", (event) => {
   showAges(event.target);
 });
 
+// After the sign-out, the next person must not see the pages that palette.js kept for the one before.
+if (!document.body.dataset.person) {
+  for (const key of Object.keys(localStorage)) if (key.startsWith("recent:")) localStorage.removeItem(key);
+}
 keepAddress(document);
 offerCopies(document);
 showAges(document);

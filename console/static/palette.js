@@ -1,8 +1,36 @@
 // The command palette: Ctrl K, or the link with data-palette, opens the search in a dialog. Results are those of the page
-// /search, which is there without script. Arrows move, Enter opens, Escape closes.
+// /search, which is there without script. Arrows move, Enter opens, Escape closes. Without a text the pages that this
+// person opened last stand first; the browser alone keeps them, until the sign-out (console.js).
 
 const PALETTE_PAUSE = 120;
+const RECENT_PAGES = 6;
+const RECENT = `recent:${document.body.dataset.person}`;
 let palette;
+
+function readRecent() {
+  try { return JSON.parse(localStorage.getItem(RECENT)) ?? []; } catch { return []; }
+}
+
+function keepRecent() {
+  const path = location.pathname;
+  if (path === "/" || path === "/search" || !document.querySelector("h1")) return;
+  const title = document.title.replace(/^\(\d+\) /, "").replace(/ · [^·]*$/, "");
+  const others = readRecent().filter((each) => each.path !== path);
+  try { localStorage.setItem(RECENT, JSON.stringify([{ path, title }, ...others].slice(0, RECENT_PAGES + 1))); } catch { /* full */ }
+}
+
+function recentPages() {
+  const heading = document.createElement("h2");
+  heading.textContent = "Recent";
+  const list = document.createElement("ul");
+  for (const { path, title } of readRecent().filter((each) => each.path !== location.pathname).slice(0, RECENT_PAGES)) {
+    const link = document.createElement("a");
+    link.href = path;
+    link.textContent = title;
+    list.appendChild(document.createElement("li")).append(link);
+  }
+  return list.children.length ? [heading, list] : [];
+}
 
 function makePalette() {
   const dialog = document.createElement("dialog");
@@ -11,7 +39,7 @@ function makePalette() {
   const input = document.createElement("input");
   input.type = "search";
   input.maxLength = 200;
-  input.placeholder = "Run, workflow, agent, key, page …";
+  input.placeholder = "Run, workflow, key, page, or “start …”";
   input.setAttribute("aria-label", "Search for a run, workflow, agent, environment, connector, knowledge graph, key or page");
   const found = document.createElement("div");
   found.className = "found";
@@ -29,7 +57,7 @@ function makePalette() {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const results = page.getElementById("found");
     if (number !== asked || !results) return;
-    found.replaceChildren(...results.childNodes);
+    found.replaceChildren(...(input.value ? [] : recentPages()), ...results.childNodes);
     found.dispatchEvent(new Event("fresh", { bubbles: true }));
     choose(0);
   }
@@ -84,3 +112,4 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   openPalette();
 });
+keepRecent();

@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import NewPerson
 from tests.support.service import Service
-from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, ROLE_OPERATOR
 
 
 def test_times_say_how_long_ago_and_exactly_in_the_chosen_zone(console: Service, signed_in: NewPerson) -> None:
@@ -67,12 +67,32 @@ def test_the_command_palette_finds_a_run_a_workflow_and_a_page(console: Service,
     search.fill("two gates")
     expect(found.get_by_role("link", name="Two gates")).to_be_visible()
     search.fill("appro")
-    expect(found.get_by_role("link", name="Approvals")).to_be_visible()
+    expect(found.get_by_role("link", name="Approvals", exact=True)).to_be_visible()
     search.fill("nothing of this name")
     expect(found).to_contain_text("Nothing matches")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     assert screen.complaints == []
+
+
+def test_the_command_palette_starts_a_workflow_and_leads_back_until_the_sign_out(
+    console: Service, signed_in: NewPerson
+) -> None:
+    workflow_id = console.admin.apply_test_workflows()["Echo"]
+    page = signed_in("starter", ROLE_OPERATOR).page
+    page.keyboard.press("Control+k")
+    page.get_by_role("dialog", name="Search").get_by_role("searchbox").fill("start ech")
+    expect(page.locator(".palette a.chosen")).to_have_text("Start Echo")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/workflows/{workflow_id}/start")
+    page.goto(f"{console.ready['console'].rstrip('/')}/schedules")
+    page.keyboard.press("Control+k")
+    recent = page.locator(".palette .found ul").first.get_by_role("link")
+    expect(recent.first).to_have_attribute("href", f"/workflows/{workflow_id}/start")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    assert page.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('recent:'))") == []
 
 
 def test_on_a_narrow_screen_the_pages_are_in_a_menu_and_rows_are_cards(signed_in: NewPerson, console: Service) -> None:

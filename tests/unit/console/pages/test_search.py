@@ -7,9 +7,15 @@ from tests.unit.console.recorded_services import KEY_ID
 from tests.unit.console.seen import ADMINISTRATOR, APPROVER, UNSEEN, Answer, MemoryServices, answered, html
 from workflow_api.v1.definitions_pb2 import FindResourcesResponse, FindWorkflowsResponse, FoundResource, FoundWorkflow
 from workflow_api.v1.keys_pb2 import FindKeysResponse, FoundKey
-from workflow_api.v1.runs_pb2 import RUN_STATUS_FAILED, ListRunsResponse, Run, RunSummary
+from workflow_api.v1.run_lists_pb2 import FoundRun, ListFoundRunsResponse
+from workflow_api.v1.runs_pb2 import RUN_STATUS_FAILED, Run, RunSummary
 from workflow_api.v1.users_pb2 import ROLE_VIEWER, User
-from workflow_api.v1.workflows_pb2 import RESOURCE_KIND_AGENT, RESOURCE_KIND_CONNECTOR
+from workflow_api.v1.workflows_pb2 import (
+    RESOURCE_KIND_AGENT,
+    RESOURCE_KIND_CONNECTOR,
+    WORKFLOW_STATUS_ACTIVE,
+    WORKFLOW_STATUS_INACTIVE,
+)
 
 VIEWER = User(name="vic", role=ROLE_VIEWER)
 EVIL = f"<script>alert(1)</script>{UNSEEN}"
@@ -19,7 +25,7 @@ RUN = RunSummary(run_id="run_1", workflow_name="Digest", client_reference="order
 def services(**answers: Answer) -> MemoryServices:
     given: dict[str, Answer] = {
         "GetRun": Refusal("run_not_found"),
-        "ListRuns": ListRunsResponse(),
+        "ListFoundRuns": ListFoundRunsResponse(),
         "FindWorkflows": FindWorkflowsResponse(items=[FoundWorkflow(workflow_id="wf_1", name="Digest")]),
         "FindResources": FindResourcesResponse(
             items=[
@@ -30,7 +36,7 @@ def services(**answers: Answer) -> MemoryServices:
         "FindKeys": FindKeysResponse(items=[FoundKey(key_id=KEY_ID, name="Warehouse", state="active")]),
         **answers,
     }
-    of = {"GetRun": "RunsService/", "ListRuns": "RunsService/", "FindKeys": "KeysService/"}
+    of = {"GetRun": "RunsService/", "ListFoundRuns": "RunListsService/", "FindKeys": "KeysService/"}
     return MemoryServices({of.get(name, "DefinitionsService/") + name: answer for name, answer in given.items()})
 
 
@@ -38,11 +44,12 @@ def found(asked: str, backend: MemoryServices | None = None, user: User = ADMINI
     return html(answered(backend or services(), "GET", "/search", query={"q": asked, **query}, user=user), user)
 
 
-def test_a_run_is_found_by_its_id_and_by_its_reference() -> None:
+def test_a_run_is_found_by_its_id_and_by_the_search_of_the_list_of_runs() -> None:
     assert 'href="/runs/run_1"' in found("run_1", services(GetRun=Run(summary=RUN)))
-    backend = services(ListRuns=ListRunsResponse(items=[RUN]))
+    backend = services(GetRun=Run(summary=RUN), ListFoundRuns=ListFoundRunsResponse(items=[FoundRun(run=RUN)]))
     page = found("order 7", backend)
-    assert backend.asked("RunsService/ListRuns")[0].client_reference == "order 7"
+    assert backend.asked("RunListsService/ListFoundRuns")[0].search == "order 7"
+    assert page.count('href="/runs/run_1"') == 1
     assert 'href="/runs/run_1"' in page
     assert "failed" in page
 
@@ -74,7 +81,8 @@ def test_a_search_asks_only_for_what_the_person_may_open() -> None:
 @pytest.mark.parametrize("asked", ["<b>é</b>", "%00", "x" * 500])
 def test_what_no_run_can_be_called_finds_nothing(asked: str) -> None:
     nothing = {"FindWorkflows": FindWorkflowsResponse(), "FindResources": FindResourcesResponse()}
-    page = found(asked, services(GetRun=Refusal("invalid_request"), FindKeys=FindKeysResponse(), **nothing))
+    refused = {"GetRun": Refusal("invalid_request"), "ListFoundRuns": Refusal("invalid_filter")}
+    page = found(asked, services(FindKeys=FindKeysResponse(), **refused, **nothing))
     assert "Nothing matches" in page
     assert "<b>" not in page
 
@@ -83,6 +91,25 @@ def test_without_words_nothing_is_asked_of_runs() -> None:
     backend = services()
     assert 'href="/workflows/wf_1"' in found("", backend)
     assert backend.asked("RunsService/GetRun") == []
+
+
+def test_an_active_workflow_is_started_from_the_search_by_those_who_may() -> None:
+    workflows = [
+        FoundWorkflow(workflow_id="wf_1", name="Digest", status=WORKFLOW_STATUS_ACTIVE),
+        FoundWorkflow(workflow_id="wf_2", name="Digest of old", status=WORKFLOW_STATUS_INACTIVE),
+    ]
+    backend = services(FindWorkflows=FindWorkflowsResponse(items=workflows), FindResources=FindResourcesResponse())
+    page = found("Start dig", backend)
+    assert backend.asked("DefinitionsService/FindWorkflows")[0].text == "dig"
+    assert 'href="/workflows/wf_1/start"' in page
+    assert 'href="/workflows/wf_2/start"' not in page
+    assert 'href="/workflows/wf_1/start"' not in found("Start dig", backend, user=VIEWER)
+
+
+def test_actions_are_found_by_all_words_by_those_who_may_take_them() -> None:
+    assert 'href="/keys/new"' in found("create key")
+    assert 'href="/keys/new"' not in found("create schedule")
+    assert 'href="/keys/new"' not in found("create key", user=APPROVER)
 
 
 def test_a_backend_that_cannot_be_reached_is_no_empty_result() -> None:
