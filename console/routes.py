@@ -150,6 +150,7 @@ ROUTES: Final[tuple[VisitorRoute, ...]] = (
 
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/", ALL_ROLES, overview.show),
+    Page("GET", "/overview/stream", ALL_ROLES, overview.stream),
     Page("GET", "/search", ALL_ROLES, search.show),
     Page("GET", "/approvals", DECIDERS, approval_inbox.show),
     Page("GET", "/approvals/stream", DECIDERS, approval_inbox.stream),

@@ -156,6 +156,7 @@ RULES: Final[Mapping[str, AccessRule]] = {
             "ListFoundRuns": _LISTED,
             "ListChildRuns": _OF_RUN,
             "GetRunDays": AccessRule(EVERYBODY),
+            "GetNewestFailures": _LISTED,
             "GetWorkflowFigures": _OF_WORKFLOW,
         },
         "Runs": {

@@ -109,6 +109,7 @@ MATRIX = {
         "ListFoundRuns": "aopvc",
         "ListChildRuns": "aopvc",
         "GetRunDays": "aopv",
+        "GetNewestFailures": "aopvc",
         "GetWorkflowFigures": "aopvc",
     },
     "Runs": {
