@@ -102,8 +102,8 @@ _FAILED_SINCE: Final = (
     .order_by(runs.c.finished_at.desc())
     .limit(bindparam("limit"))
 )
-# Both indexes have the status: runs that did not fail are skipped without a read of the table.
-_FAILED: Final = Query(FailedRow, _FAILED_SINCE.with_hint(runs, "INDEXED BY ix_runs_ended", "sqlite"))
+_FAILED: Final = Query(FailedRow, _FAILED_SINCE.with_hint(runs, "INDEXED BY ix_runs_failed", "sqlite"))
+# The index has the status: runs that did not fail are skipped without a read of the table.
 _FAILED_OF_WORKFLOW: Final = Query(
     FailedRow,
     _FAILED_SINCE.where(runs.c.workflow_id == bindparam("of_workflow")).with_hint(

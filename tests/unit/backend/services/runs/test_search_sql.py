@@ -47,7 +47,7 @@ def test_a_day_is_counted_from_an_index_alone() -> None:
 @pytest.mark.parametrize(
     ("workflow_ids", "step"),
     [
-        (None, "SEARCH runs USING INDEX ix_runs_ended (finished_at>?)"),
+        (None, "SEARCH runs USING INDEX ix_runs_failed (finished_at>?)"),
         (["wf_a"], "SEARCH runs USING INDEX ix_runs_ended_of_workflow (workflow_id=? AND finished_at>?)"),
     ],
 )

@@ -1,0 +1,25 @@
+"""Failed runs by their end, so that the newest are found among any number of other runs."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0039"
+down_revision = "0038"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Brings the schema to this revision."""
+    op.create_index(
+        "ix_runs_failed",
+        "runs",
+        ["finished_at"],
+        sqlite_where=sa.text("status = 'failed'"),
+        postgresql_where=sa.text("status = 'failed'"),
+    )
+
+
+def downgrade() -> None:
+    """Takes the schema back to the revision before."""
+    op.drop_index("ix_runs_failed", table_name="runs")
