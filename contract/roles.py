@@ -76,6 +76,7 @@ _SIGNING_IN: Final = {
         "GetSession",
         "SignOut",
         "ChangePassword",
+        "SetPreferences",
     ),
     "Passkeys": (
         "BeginPasskeySignIn",

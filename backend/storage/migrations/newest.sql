@@ -308,7 +308,7 @@ CREATE TABLE users (
 	password_is_temporary INTEGER NOT NULL, 
 	created_at BIGINT NOT NULL, 
 	signed_in_at BIGINT, 
-	disabled_at BIGINT, workflow_ids TEXT, issuer TEXT, subject TEXT, 
+	disabled_at BIGINT, workflow_ids TEXT, issuer TEXT, subject TEXT, preferences TEXT, 
 	CONSTRAINT pk_users PRIMARY KEY (name)
 );
 CREATE TABLE sessions (

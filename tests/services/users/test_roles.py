@@ -137,6 +137,7 @@ MATRIX = {
         "GetSession": "aopvc",
         "SignOut": "aopvc",
         "ChangePassword": "aopvc",
+        "SetPreferences": "aopvc",
     },
     "Schedules": {
         "ListSchedules": "aov",

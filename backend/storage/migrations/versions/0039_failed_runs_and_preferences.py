@@ -1,4 +1,4 @@
-"""Failed runs by their end, so that the newest are found among any number of other runs."""
+"""Failed runs by their end, so that the newest are found among any number; preferences of people."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -18,8 +18,10 @@ def upgrade() -> None:
         sqlite_where=sa.text("status = 'failed'"),
         postgresql_where=sa.text("status = 'failed'"),
     )
+    op.add_column("users", sa.Column("preferences", sa.Text(), nullable=True))
 
 
 def downgrade() -> None:
     """Takes the schema back to the revision before."""
+    op.drop_column("users", "preferences")
     op.drop_index("ix_runs_failed", table_name="runs")
