@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 
 import orjson
 
-from console.audit_sentences import SENTENCES, audit_sentence, person_of
 from console.forms.urlencoded import Problems, invalid, problems_of
 from console.http.downloads import MESSAGE_SECONDS
+from console.rendering.audit_sentences import SENTENCES, audit_sentence, person_of
 from console.rendering.exports import CSV, JSON_LINES, head_of, lines_of
 from console.rendering.times import DAY_MS, start_of_day
 from console.visit import FileDownload, PageResult, View, Visit

@@ -11,7 +11,7 @@ import pytest
 import backend
 from backend.services.webhooks.rules import WebhookEvent
 from backend.services.workflows.manifests.names import RESOURCE_KINDS
-from console.audit_sentences import SENTENCES, audit_sentence, person_of
+from console.rendering.audit_sentences import SENTENCES, audit_sentence, person_of
 
 BACKEND = Path(backend.__file__).parent
 ACTION = re.compile(r"[a-z_]+\.[a-z_]+")
