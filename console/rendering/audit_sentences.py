@@ -20,6 +20,7 @@ _RESOURCES: Final = {
     "knowledge_graph": "knowledge graph",
     "workflow": "workflow",
 }
+_PARTS: Final = {"system": "The service", "console": "The console"}
 _FACTOR: Final = "[ with {by}][ from {address}]"
 
 SENTENCES: Final[Mapping[str, str]] = {
@@ -101,7 +102,7 @@ _FIELD: Final = re.compile(r"\{(\w+)\}")
 
 def person_of(actor: str) -> str:
     """Returns the name of an actor: a person's without the prefix."""
-    return "The service" if actor == "system" else actor.removeprefix("user:")
+    return _PARTS.get(actor) or actor.removeprefix("user:")
 
 
 def audit_sentence(action: str, target: str, details: Mapping[str, Any]) -> str:
