@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Final
@@ -28,8 +28,9 @@ from console.http.event_streams import EventStreams
 from console.http.protection import NO_STORE, check_host, common_headers
 from console.http.static_files import STATIC, StaticFiles
 from console.instrumentation import ConsoleRequestLog, PageSpan
+from console.pages.waiting import WAITING, count_waiting
 from console.rendering.templates import Rendering
-from console.responses import REFRESH, Responses
+from console.responses import REFRESH, Responses, shows_navigation
 from console.routes import HEALTH, PAGES, ROUTES, Health, Needs, VisitorRoute
 from console.sessions import ChannelServices, NewServices, Sessions, Visitor
 from console.settings import ConsoleSettings
@@ -43,6 +44,7 @@ from telemetry.requests import ABORTED, CLIENT_GONE
 
 _LOG = logging.getLogger(__name__)
 _NOBODY: Final = Visitor("")
+_EVENTS: Final = "text/event-stream"
 _WITHOUT_HANDLER: Final = frozenset({404, 405})
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -149,7 +151,8 @@ class Console:
         async def handle(request: web.Request) -> web.StreamResponse:
             state = request[_STATE]
             services = partial(self._services, state.request_id)
-            visitor = state.visitor = await self._sessions.visitor(request, services)
+            automatic = request.path == WAITING
+            visitor = state.visitor = await self._sessions.visitor(request, services, automatic=automatic)
             if needs is Needs.VISITOR:
                 return await handler(request, visitor, services)
             if visitor.user is None:
@@ -160,6 +163,7 @@ class Console:
                 return self._responses.redirect(visitor, Redirect(PASSWORD))
             if visitor.user.needs_passkey and needs > Needs.OWN_PASSWORD:
                 return self._responses.redirect(visitor, Redirect(PASSKEYS))
+            visitor = state.visitor = await _with_count(request, visitor, services)
             return await handler(request, visitor, services)
 
         return handle
@@ -186,12 +190,12 @@ class Console:
             check_sender(request, self._settings)
             if page.takes_files and has_files(request):
                 form, refused = await read_file_form(
-                    request, visitor.secret, self._settings, own_services, page.several
+                    request, visitor.secret, self._settings, own_services, page.repeated_fields
                 )
             else:
-                form = await read_form(request, visitor.secret, self._settings, page.several)
+                form = await read_form(request, visitor.secret, self._settings, page.repeated_fields)
         query = {name: request.query.getone(name) for name in request.query}
-        queries = {name: request.query.getall(name) for name in page.several if name in request.query}
+        queries = {name: request.query.getall(name) for name in page.repeated_fields if name in request.query}
         names, refresh = dict(request.match_info), REFRESH in request.headers
         visit = Visit(
             user, own_services, names, query, form, refused, refresh, queries=queries, try_call=self._try_call
@@ -269,7 +273,9 @@ class Console:
         """Identifies the visitor of an unknown path, so that the error page has their navigation."""
         if state.visitor is _NOBODY:
             with suppress(Refusal):
-                state.visitor = await self._sessions.visitor(request, partial(self._services, state.request_id))
+                services = partial(self._services, state.request_id)
+                visitor = await self._sessions.visitor(request, services)
+                state.visitor = await _with_count(request, visitor, services)
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(self._headers)
@@ -280,6 +286,13 @@ class Console:
             if state.span is not None:
                 # Ends the write of a download or of live updates, which may go on for hours.
                 state.span.end(response.status, state.reason)
+
+
+async def _with_count(request: web.Request, visitor: Visitor, services: NewServices) -> Visitor:
+    """Returns a visitor with the number of approvals that wait, which a page shows; events are no page."""
+    if visitor.user is None or not shows_navigation(visitor.user) or _EVENTS in request.headers.get("Accept", ""):
+        return visitor
+    return replace(visitor, waiting=await count_waiting(visitor.user, services(visitor.actor)))
 
 
 def _add(app: web.Application, route: VisitorRoute | Page, handler: _Handler) -> None:

@@ -61,6 +61,20 @@ def deadline_of(pending: PendingApproval) -> Deadline | None:
     return Deadline(words, kind, pending.on_deadline != DEADLINE_ACTION_FAIL)
 
 
+class ShownCall(NamedTuple):
+    """The call of a model's tool that an approval is about: the tool, and its arguments as JSON on several lines."""
+
+    tool: str
+    arguments: str
+
+
+def call_of(pending: PendingApproval) -> ShownCall | None:
+    """Returns the call that an approval is about; None where it is about none."""
+    if not pending.HasField("tool_call"):
+        return None
+    return ShownCall(pending.tool_call.tool, formatting.json_lines(pending.tool_call.arguments))
+
+
 def deciders_text(pending: PendingApproval) -> str:
     """Returns the persons and roles that alone may decide an approval, in words; empty without a restriction."""
     if not pending.HasField("approvers"):

@@ -12,7 +12,7 @@ from console.rendering.times import zone_named
 from console.sessions import Sessions, Visitor
 from console.visit import Page, Redirect, View
 from contract.refusals import Refusal
-from workflow_api.v1.users_pb2 import Preferences
+from workflow_api.v1.users_pb2 import Preferences, User
 
 _NAVIGATION: Final = (
     ("/", "Overview"),
@@ -79,6 +79,7 @@ class Responses:
             "navigation": self.navigation(request.path, visitor),
             "preferences": preferences,
             "zone": zone_named(preferences.time_zone),
+            "approvals_waiting": visitor.waiting,
         }
         response.text = self._rendering.page(view.template, context)
         return response
@@ -126,7 +127,7 @@ class Responses:
 
     def navigation(self, path: str, visitor: Visitor) -> list[NavigationEntry]:
         """Returns the pages that a visitor may open, in the order of the navigation."""
-        if visitor.user is None or visitor.user.password_is_temporary or visitor.user.needs_passkey:
+        if visitor.user is None or not shows_navigation(visitor.user):
             return []
         return [
             NavigationEntry(to, label, path == to or (to != "/" and path.startswith(f"{to}/")))
@@ -148,6 +149,11 @@ class Responses:
                 status,
             ),
         )
+
+
+def shows_navigation(user: User) -> bool:
+    """Returns whether a user may open pages: who must change the password or add a passkey may not yet."""
+    return not (user.password_is_temporary or user.needs_passkey)
 
 
 def is_own_path(path: str) -> bool:

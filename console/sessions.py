@@ -56,10 +56,12 @@ class Visitor:
         secret: A value known only to the visitor's browser and this console: the session's token, before the sign-in
             a random value for form tokens, empty before the first page.
         user: The user who has signed in, if any.
+        waiting: Number of approvals that wait; None where the user decides none, or it is not known.
     """
 
     secret: str
     user: User | None = None
+    waiting: int | None = None
 
     @property
     def actor(self) -> str:
@@ -82,8 +84,8 @@ class Sessions:
         # Names of people with recent sessions in this process, by the digests of their tokens.
         self._owners: OrderedDict[bytes, str] = OrderedDict()
 
-    async def visitor(self, request: web.Request, services: NewServices) -> Visitor:
-        """Returns the sender of a request.
+    async def visitor(self, request: web.Request, services: NewServices, *, automatic: bool = False) -> Visitor:
+        """Returns the sender of a request; an `automatic` one, which no person made, is no use of the session.
 
         Raises:
             Refusal: the backend cannot look up the session.
@@ -91,7 +93,8 @@ class Sessions:
         token = self._cookie(request, self._session)
         if token:
             try:
-                session = await services(CONSOLE).call("SessionsService/GetSession", GetSessionRequest(token=token))
+                asked = GetSessionRequest(token=token, automatic=automatic)
+                session = await services(CONSOLE).call("SessionsService/GetSession", asked)
             except Refusal as refusal:
                 if refusal.code not in _NO_SESSION:
                     raise

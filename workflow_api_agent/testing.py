@@ -110,7 +110,7 @@ def run_agent(
         context.input = _checked(input)
         context.idempotency_key = f"{run_id}/{step}" + ("" if item_index is None else f"/{item_index}")
         with contextlib.chdir(root / "workspace"):
-            value = _checked(_result_of(function(context)))
+            value = _checked(_result_of(_call(function, context)))
         outputs, shared = _files_in(root / "outputs"), _files_in(root / "shared")
         for path in sorted(_names(outputs) & _names(shared)):
             if path in outputs or path in shared:
@@ -214,6 +214,15 @@ def _names(files: Mapping[str, bytes]) -> set[str]:
     from pathlib import PurePosixPath
 
     return {str(name) for path in files for name in (PurePosixPath(path), *PurePosixPath(path).parents)}
+
+
+def _call(function: Callable[..., Any], context: Context) -> Any:
+    """Calls a function as the sandbox does: with the input's values for parameters of their names."""
+    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+    if not context.input or code is None:
+        return function(context)
+    names = code.co_varnames[max(1, code.co_posonlyargcount) : code.co_argcount + code.co_kwonlyargcount]
+    return function(context, **{name: context.input[name] for name in names if name in context.input})
 
 
 def _result_of(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """Static files: style sheets, scripts and icons, each at an address that changes with its content."""
 
+import re
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
@@ -14,6 +15,9 @@ ROUTE: Final = STATIC + "{version}/{name}"
 
 MOST_COUNTED: Final = 10
 """Largest number with an icon `count-<n>.svg`, which stands for this number or a larger one."""
+
+# An import by a script, of a script that imports none.
+_IMPORTED: Final = re.compile(rb'(?<= from )"\./([a-z]+\.js)";')
 
 _MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -32,12 +36,18 @@ class StaticFiles:
         self._files: dict[str, _File] = {}
         for found in resources.files("console").joinpath("static").iterdir():
             self._add(found.name, found.read_bytes())
+        for name, file in list(self._files.items()):
+            if name.endswith(".js"):
+                self._add(name, _IMPORTED.sub(self._address, file.content))
         for count in range(MOST_COUNTED + 1):
             self._add(f"count-{count}.svg", _counting(self._files["icon.svg"].content, count))
 
     def _add(self, name: str, content: bytes) -> None:
         media_type = _MEDIA_TYPES[f".{name.rpartition('.')[2]}"]
         self._files[name] = _File(content, media_type, sha256(content).hexdigest()[:16])
+
+    def _address(self, imported: re.Match[bytes]) -> bytes:
+        return f'"{self.url_of(imported[1].decode())}";'.encode()
 
     def url_of(self, name: str) -> str:
         """Returns the path of a file."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from console.addresses import approval_address, inbox_address
-from console.approvals import DECISIONS, PartLimits, deadline_of, decide, deciders_text, page_of, parts_of
+from console.approvals import DECISIONS, PartLimits, call_of, deadline_of, decide, deciders_text, page_of, parts_of
 from console.http.static_files import MOST_COUNTED
 from console.pages.approvals import MAX_COMMENT_CHARS, fields_of, waiting_text
 from console.paging import all_items
@@ -84,9 +84,9 @@ async def decide_several(visit: Visit) -> PageResult:
     pending = await all_items(visit.services, "RunsService/ListPendingApprovals", request)
     # A form decides only approvals that wait at its gate.
     waiting = [each for each in pending if each.approval.approval_id in chosen]
-    alone = [each for each in waiting if each.excluded or (DECISIONS[decision] and each.HasField("form_schema"))]
+    alone = [each for each in waiting if each.excluded or (DECISIONS[decision] and _needs_look(each))]
     if alone:
-        notice = "Nothing was changed: an approval with a form, or with other approvers, is decided on its own page."
+        notice = "Nothing was changed: one with a form, a call, or other approvers is decided on its own page."
         return Redirect(inbox_address(gate, alone[0].approval.approval_id), notice)
     if not visit.sent("sure"):
         context = {
@@ -98,6 +98,11 @@ async def decide_several(visit: Visit) -> PageResult:
         }
         return View("approvals/sure.html", context)
     return Redirect(inbox_address(gate), await _decided(visit, waiting, len(chosen), decision, comment))
+
+
+def _needs_look(pending: PendingApproval) -> bool:
+    """Returns whether an approval has content of its own that a person must see, or fill in, to approve it."""
+    return pending.HasField("form_schema") or pending.HasField("tool_call")
 
 
 def gate_name(gate: PendingGate) -> str:
@@ -219,6 +224,7 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
         "waiting": waiting_text(pending),
         "deadline": deadline_of(pending),
         "deciders": deciders_text(pending),
+        "call": call_of(pending),
         "fields": fields_of(pending),
         "parts": parts,
         "address": approval_address(approval_id),

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from console.addresses import APPROVALS, approval_address, inbox_address, run_address
-from console.approvals import DECISIONS, PartLimits, deadline_of, deciders_text, excerpt, page_of, parts_of
+from console.approvals import DECISIONS, PartLimits, call_of, deadline_of, deciders_text, excerpt, page_of, parts_of
 from console.approvals import decide as record
 from console.forms.decision_form import FormField, form_fields, form_problems, form_values, sent_texts
 from console.forms.urlencoded import Problems
@@ -133,6 +133,7 @@ async def _approval_page(
         "waiting": waiting_text(pending),
         "deadline": deadline_of(pending),
         "deciders": deciders_text(pending),
+        "call": call_of(pending),
         "fields": fields_of(pending, sent_texts(visit.form) if texts is None else texts, problems or {}),
         "started_by": formatting.trigger(pending.triggered_by),
         "labels": sorted(pending.labels.items()),

@@ -1,9 +1,7 @@
 // Script of the inbox of approvals. Without it everything works except keys, the count that follows, and notifications.
 //
-// [data-item] are the links of the list, #decide holds the form of the chosen one and has data-about, #inbox has
-// data-total and data-icon.
+// [data-item] are the links of the list, #decide holds the form of the chosen one and has data-about, #inbox data-icon.
 
-const TITLE = document.title.replace(/^\(\d+\) /, "");
 const BOX = ".items input[type=checkbox]";
 let known = new Set(items().map(mark));
 // An update replaces the list.
@@ -60,8 +58,6 @@ function allowed() {
 
 function count() {
   const inbox = document.getElementById("inbox");
-  const total = Number(inbox.dataset.total);
-  document.title = total ? `(${total}) ${TITLE}` : TITLE;
   const icon = document.getElementById("count-icon");
   if (icon.getAttribute("href") !== inbox.dataset.icon) icon.setAttribute("href", inbox.dataset.icon);
   const now = items();

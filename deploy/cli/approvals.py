@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from console.rendering.formatting import duration
+from console.rendering.formatting import duration, json_lines
 from deploy.cli.following.follower import status_after_decision
 from deploy.cli.option_names import APPROVAL_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
@@ -84,7 +84,7 @@ def approve(
 
 @command.command("reject")
 def reject(approval_id: ApprovalId, comment: Comment = None, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """Reject; the run fails."""
+    """Reject; the run fails, or the model is told that its call is not made."""
     decide(approval_id, approve=False, comment=comment, grpc=grpc, as_json=as_json)
 
 
@@ -116,6 +116,12 @@ def print_material(material: Record) -> None:
     print_text("Input text", material["input_text"])
     print_text("Parameters", material["parameters"])
     print_text("Copied inputs", material["inputs_manifest"])
+
+
+def print_call(call: Record | None) -> None:
+    """Prints the call of a tool that an approval is about, if it is about one."""
+    if call is not None:
+        print_lines(f"\nCall of {call['tool']} with exactly these arguments\n{json_lines(call['arguments'])}")
 
 
 def print_text(title: str, text: Record | None) -> None:
@@ -176,6 +182,8 @@ APPROVAL_DETAILS: Final = (
     TableColumn("decided_at", "decided_at", Form.TIME),
     TableColumn("title", "title"),
     TableColumn("instructions", "instructions"),
+    TableColumn("tool", lambda record: record["tool_call"] and record["tool_call"]["tool"]),
+    TableColumn("arguments", lambda record: record["tool_call"] and record["tool_call"]["arguments"]),
     TableColumn("summary", "summary"),
     TableColumn("step", "step"),
     TableColumn("workflow", lambda record: f"{record['workflow_name']} ({record['workflow_id']})"),

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
+from deploy.cli import environment_roots
 from deploy.cli.option_names import NAMED_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
 from deploy.cli.output.printing import Form, Record, TableColumn, print_details, print_json, print_table
@@ -20,6 +21,12 @@ _FAILED: Final = environments_pb2.ENVIRONMENT_BUILD_STATE_FAILED
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment.")]
 
 command = typer.Typer()
+command.add_typer(
+    environment_roots.command,
+    name="roots",
+    help="Add, list and remove this machine's roots: system libraries for environments.",
+    no_args_is_help=True,
+)
 
 
 @command.command("list")
@@ -113,6 +120,8 @@ DETAILS: Final = (
     TableColumn("locked", "locked"),
     TableColumn("lock_digest", "lock_digest"),
     TableColumn("interpreter", "interpreter"),
+    TableColumn("root", "root"),
+    TableColumn("root_digest", "root_digest"),
     TableColumn("state", _state),
     TableColumn("message", "message"),
 )

@@ -55,7 +55,7 @@ COMMANDS: Final = (
     CommandModule("edge", "Serve only the HTTP API, with a backend in another process.", "parts"),
     CommandModule("console", "Serve only the web console, with a backend in another process.", "parts"),
     CommandModule("backend", "Serve only the gRPC services and the runtime.", "parts"),
-    CommandModule("worker", "Execute runs that backends hand over.", "parts"),
+    CommandModule("worker", "Execute runs that backends dispatch.", "parts"),
     CommandModule("health", "Check whether a backend or an edge serves."),
     CommandModule("doctor", "Check settings and what a part needs, and say what to do."),
     CommandModule("backup", "Back up the embedded database with its objects, while the service runs.", "backups"),
@@ -149,12 +149,20 @@ def command_line(wanted: Sequence[str]) -> typer.Typer:
     for module in COMMANDS:
         command = module.load() if module.name in wanted else _not_imported
         if isinstance(command, typer.Typer):
-            for below in command.registered_commands:
-                below.cls = PlainCommand
+            _keep_plain(command)
             app.add_typer(command, name=module.name, cls=PlainGroup, help=module.help, no_args_is_help=True)
         else:
             app.command(module.name, cls=PlainCommand, help=module.help)(command)
     return app
+
+
+def _keep_plain(command: typer.Typer) -> None:
+    for below in command.registered_commands:
+        below.cls = PlainCommand
+    for group in command.registered_groups:
+        group.cls = PlainGroup
+        if group.typer_instance is not None:
+            _keep_plain(group.typer_instance)
 
 
 class PlainCommand(TyperCommand):

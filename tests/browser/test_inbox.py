@@ -36,7 +36,7 @@ def test_keys_move_and_decide_and_the_count_follows(
     links = page.locator("[data-item]")
     expect(links.first).to_have_attribute("aria-current", "true")
     total = links.count()
-    waiting = int(page.locator("#inbox").get_attribute("data-total") or "")
+    waiting = int(page.locator("#waiting").get_attribute("data-count") or "")
     expect(page).to_have_title(f"({waiting}) Approvals · Workflow API")
     page.keyboard.press("j")
     expect(links.nth(1)).to_have_attribute("aria-current", "true")

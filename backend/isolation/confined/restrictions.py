@@ -14,6 +14,7 @@ SET_DUMPABLE, SET_CHILD_SUBREAPER, SET_NO_NEW_PRIVS, CAP_AMBIENT = 4, 36, 38, 47
 CAP_AMBIENT_RAISE, CAP_AMBIENT_CLEAR_ALL = 2, 4
 DAC_READ_SEARCH, CAPABILITIES = 2, 64
 NO_ROOT_LOCKED = 0b11
+NO_FIXUP_LOCKED = 0b1100
 CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = 0x08000000, 0x10000000, 0x40000000
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
@@ -83,13 +84,13 @@ def restrict_files(paths: dict[str, list[str]], abi: int, *, network: bool) -> N
 def drop_rights(user: int | None) -> None:
     """Drops all capabilities, and changes to `user` if given.
 
-    That user keeps the capability to read files of others, which Landlock then restricts.
+    That user keeps the capability to read files of others, which Landlock then restricts; access(2) regards it too.
     """
     kept = DAC_READ_SEARCH if user is not None else None
     for capability in range(CAPABILITIES):
         if capability != kept and _libc.prctl(CAPBSET_DROP, capability, 0, 0, 0) < 0:
             break
-    _libc.prctl(SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0)
+    _libc.prctl(SET_SECUREBITS, NO_ROOT_LOCKED if user is None else NO_ROOT_LOCKED | NO_FIXUP_LOCKED, 0, 0, 0)
     if user is not None:
         prctl(SET_KEEPCAPS, 1)
         os.setgroups([])

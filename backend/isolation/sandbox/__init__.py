@@ -4,7 +4,16 @@
 """
 
 from backend.isolation.sandbox.layer import Readable, SandboxUnavailableError
-from backend.isolation.sandbox.limits import Limits, Network, StepPackages
+from backend.isolation.sandbox.limits import Limits, Network, StepPackages, StepRoot
 from backend.isolation.sandbox.sandbox import Sandbox, choose_sandbox
 
-__all__ = ["Limits", "Network", "Readable", "Sandbox", "SandboxUnavailableError", "StepPackages", "choose_sandbox"]
+__all__ = [
+    "Limits",
+    "Network",
+    "Readable",
+    "Sandbox",
+    "SandboxUnavailableError",
+    "StepPackages",
+    "StepRoot",
+    "choose_sandbox",
+]

@@ -1,6 +1,7 @@
 """The strongest layer: bubblewrap runs each step in its own namespaces and root folder."""
 
 import os
+import shlex
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from backend.isolation.sandbox import interpreter, seccomp
+from backend.isolation.sandbox.host_libraries import host_libraries
 from backend.isolation.sandbox.interpreter import memory_file
 from backend.isolation.sandbox.layer import (
     SYS_ADMIN,
@@ -24,7 +26,8 @@ from backend.isolation.sandbox.layer import (
     require,
     try_out,
 )
-from backend.isolation.sandbox.limits import MEBIBYTE, PROCESSES, Limits, Network, StepPackages
+from backend.isolation.sandbox.limits import MEBIBYTE, PROCESSES, Limits, Network, StepPackages, StepRoot
+from backend.isolation.sandbox.root_view import aliases, shown
 
 LAYOUT = Layout(
     workspace="/step/workspace",
@@ -47,6 +50,8 @@ FOLDERS: Final = (
 PACKAGES: Final = "/packages"
 HOST_ALIASES = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 HOST_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
+INTERPRETER: Final = Path("/interpreter")
+"""Folder of the machine's interpreter in a sandbox whose `/usr` is that of a root."""
 NETWORKS: Final[tuple[Network, ...]] = ("none", "full")
 
 NAMESPACES: Final = ("--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
@@ -63,6 +68,8 @@ _HELD: Final = tuple(word for name in TEMPLATE_CAPABILITIES for word in ("--cap-
 TEMPLATE_OWN_USERS: Final = ("--cap-drop", "ALL", *_HELD)
 TEMPLATE_USER_NAMESPACE: Final = (*NESTABLE_USER_NAMESPACE, *_HELD)
 
+_CERTIFICATES: Final = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+"""Files of the host with the trusted authorities, which the machine's interpreter would look for in the root."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
@@ -79,7 +86,7 @@ class Bubblewrap(Layer):
     def __init__(self, *, own_user: bool = True) -> None:
         self._program = require("bwrap")
         self._python = interpreter.executable()
-        self._host = _host_view(self._python)
+        self._host = [*_host_view(self._python), *_devices()]
         self._filters: dict[Network, int] = {
             choice: memory_file("filter", seccomp.namespace_filter(choice)) for choice in NETWORKS
         }
@@ -107,12 +114,16 @@ class Bubblewrap(Layer):
         """Returns the path of the packages, which tells nothing of the host."""
         return PACKAGES
 
+    def check_root(self, root: StepRoot) -> None:  # noqa: ARG002 - every root works here
+        """Checks that the machine's interpreter can bring its libraries along."""
+        host_libraries()
+
     def launch(
         self,
         command: Sequence[str],
         limits: Limits,
         readable: Readable,
-        fds: Sequence[int],  # noqa: ARG002 - bubblewrap passes all open descriptors on
+        fds: Sequence[int],
         link: int,
     ) -> Launch:
         """Wraps `command`; every writable path, /tmp and /dev/shm too, is in one tmpfs of `workspace_mb`."""
@@ -120,6 +131,10 @@ class Bubblewrap(Layer):
             # The filter is opened anew, for an offset of its own: each bubblewrap reads from the beginning.
             filter_fd = os.open(f"/proc/self/fd/{self._filters[limits.network]}", os.O_RDONLY)
             undo.callback(os.close, filter_fd)
+            fds = [filter_fd]
+            if limits.root is not None:
+                fds.append(_script())
+                undo.callback(os.close, fds[-1])
             user = self.users.take() if self.own_user else None
             undo.pop_all()
         argv = [*self._wrapper, self._program, *NAMESPACES, "--die-with-parent", "--hostname", "step"]
@@ -127,7 +142,13 @@ class Bubblewrap(Layer):
         # Read-only, because the kernel's settings in /proc/sys belong to the host and are owned by root, which a step
         # may be, even without capabilities.
         argv += [*self._root(limits), "--proc", "/proc", "--remount-ro", "/proc"]
-        layout = replace(LAYOUT, packages=None if limits.packages is None else self.place_of(limits.packages))
+        if limits.root is not None:
+            argv += ["--perms", "0555", "--file", str(fds[-1]), str(INTERPRETER / "bin" / "python3")]
+        layout = replace(
+            LAYOUT,
+            packages=None if limits.packages is None else self.place_of(limits.packages),
+            root={} if limits.root is None else _root_variables(limits.network),
+        )
         argv += ["--dir", LAYOUT.inputs] if readable.inputs is None else _read_only(readable.inputs, LAYOUT.inputs)
         argv += ["--size", str(limits.workspace_bytes), "--perms", "0777", "--tmpfs", "/step"]
         for folder in FOLDERS:
@@ -135,23 +156,32 @@ class Bubblewrap(Layer):
         for step, files in readable.files.items():
             argv += _read_only(files, f"{LAYOUT.files}/{step}")
         argv += ["--remount-ro", "/", "--chdir", LAYOUT.workspace, "--"]
+        environment = layout.environment()
         if user is not None:
-            argv += [*BECOME, f"--reuid={user}", f"--regid={user}", "--"]
+            become = [*BECOME, f"--reuid={user}", f"--regid={user}", "--"]
+            if limits.root is not None:
+                # `setpriv` has capabilities, so it must not even load a locale of the root.
+                own = [*_loaded(), str(INTERPRETER / "bin" / "env"), f"LANG={environment.pop('LANG')}"]
+                become = [*_loaded(), str(INTERPRETER / "bin" / "setpriv"), *become[1:], *own]
+            argv += become
         return Launch(
             argv=[*argv, *command],
-            environment=layout.environment(),
+            environment=environment,
             layout=layout,
             processes=PROCESSES,
-            fds=(filter_fd,),
+            fds=tuple(fds),
             afterwards=None if user is None else lambda: self.users.give_back(user),
         )
 
     def launch_template(self, limits: Limits) -> TemplateLaunch | None:
         """Returns a template with capabilities over its own namespaces, in the root folder of steps of these limits.
 
-        None for a service that is root but cannot become other users: preloaded modules would run as root.
+        None for a service that is root but cannot become other users: preloaded modules would run as root. None for a
+        root too: a template has capabilities, with which it must load nothing that came with an image.
         """
         own_users = self.own_user
+        if limits.root is not None:
+            return None
         if not own_users and os.geteuid() == 0 and limits.preloads:
             return None
         argv = [*self._wrapper, self._program, *NAMESPACES, "--die-with-parent", "--hostname", "step"]
@@ -184,15 +214,24 @@ class Bubblewrap(Layer):
 
     def _root(self, limits: Limits) -> list[str]:
         """Returns the options for the part of the host that steps of these limits see."""
-        argv = [*self._host]
+        argv = [*self._host] if limits.root is None else [*_view_of(limits.root.folder, self._python), *_devices()]
         if limits.network == "none":
             argv.append("--unshare-net")
         else:
             for host, path in interpreter.readable_files():
-                argv += ["--ro-bind", str(host), path]
+                # Below the read-only `/usr` of a root nothing can be mounted.
+                if limits.root is None or not path.startswith("/usr/"):
+                    argv += ["--ro-bind", str(host), path]
         if limits.packages is not None:
             argv += _read_only(limits.packages.folder, PACKAGES)
         return [*argv, "--symlink", LAYOUT.temporary, "/tmp", "--symlink", "/step/shm", "/dev/shm"]  # noqa: S108 - inside the sandbox
+
+    def command_of(self, python: Path, limits: Limits) -> Sequence[str]:
+        """Returns the command of the interpreter; with a root it brings its own loader and libraries along."""
+        if limits.root is None:
+            return [str(python)]
+        folder = INTERPRETER / "bin"
+        return [*_loaded(), "--argv0", str(folder / "python3"), str(folder / python.name)]
 
     def check(self) -> None:
         """Runs the interpreter in the sandbox, and selects the strongest user separation that works."""
@@ -229,6 +268,58 @@ def _host_view(python: Path) -> list[str]:
             argv += ["--ro-bind", str(alias), str(alias)]
     for file in HOST_FILES:
         argv += ["--ro-bind-try", file, file]
-    for device in DEVICES:
-        argv += ["--dev-bind", device, device]
+    return argv
+
+
+def _devices() -> list[str]:
+    argv = [word for device in DEVICES for word in ("--dev-bind", device, device)]
     return [*argv, "--symlink", "/proc/self/fd", "/dev/fd"]
+
+
+def _view_of(root: Path, python: Path) -> list[str]:
+    """Returns the options for a root, and for the machine's interpreter beside it."""
+    own = host_libraries()
+    files = {INTERPRETER / "loader": own.loader, INTERPRETER / "bin" / python.name: python}
+    files |= {INTERPRETER / "bin" / name: program for name, program in own.programs.items()}
+    files |= {INTERPRETER / "shared" / name: library for name, library in own.libraries.items()}
+    modules = {INTERPRETER / folder.relative_to(interpreter.BASE): folder for folder in interpreter.modules()}
+    bound = [*(Path(place) for _, place in shown(root)), *files, *modules, *map(Path, DEVICES)]
+    bound += [Path(path) for _, path in interpreter.readable_files()]
+    argv: list[str] = []
+    for parent in sorted({parent for path in bound for parent in path.parents}):
+        if not parent.is_relative_to("/usr"):
+            argv += ["--perms", "0755", "--dir", str(parent)]
+    for source, place in shown(root):
+        argv += ["--ro-bind", str(source), place]
+    for target, alias in aliases(root):
+        argv += ["--symlink", target, alias]
+    for inner, folder in modules.items():
+        argv += ["--ro-bind", str(folder), str(inner)]
+        for hidden in interpreter.installed_packages(folder):
+            inside = str(inner / hidden.relative_to(folder))
+            argv += ["--size", str(MEBIBYTE), "--tmpfs", inside, "--remount-ro", inside]
+    for inner, file in files.items():
+        argv += ["--ro-bind", os.path.realpath(file), str(inner)]
+    return argv
+
+
+def _loaded() -> list[str]:
+    """Returns the start of a command that runs with the machine's libraries, whatever the root has."""
+    return [str(INTERPRETER / "loader"), "--library-path", str(INTERPRETER / "shared")]
+
+
+def _root_variables(network: Network) -> dict[str, str]:
+    variables = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+    trusted = next((path for path in _CERTIFICATES if Path(path).is_file()), None)
+    if network == "full" and trusted is not None:
+        variables["SSL_CERT_FILE"] = trusted
+    return variables
+
+
+def _script() -> int:
+    """Opens the program that `sys.executable` names: a child started as such needs the machine's libraries too."""
+    program = INTERPRETER / "bin" / interpreter.executable().name
+    command = shlex.join([*_loaded(), "--argv0", str(INTERPRETER / "bin" / "python3"), str(program)])
+    fd = memory_file("python3", f'#!/bin/sh\nexec {command} "$@"\n'.encode())
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

@@ -44,7 +44,7 @@ def _execute(command: list[str], options: dict[str, Any], guard: int) -> NoRetur
     if os.getppid() != guard:
         os._exit(1)
     filter_calls(bytes.fromhex(options["filter"]))
-    os.execv(command[0], command)  # noqa: S606 - the purpose of this program
+    os.execve(command[0], command, {**os.environ, **options["variables"]})  # noqa: S606, TID251 - the purpose of this program, which was given its environment
 
 
 def _descendants() -> Iterator[int]:

@@ -20,6 +20,16 @@ FLAGS = ("-I", "-S", "-X", "utf8")
 """Isolated, without site packages, and UTF-8 in every locale."""
 
 
+_FONTS: Final = (
+    "/usr/share/fonts",
+    "/usr/local/share/fonts",
+    "/usr/share/fontconfig",
+    "/etc/fonts",
+    "/var/cache/fontconfig",
+)
+"""Fonts, and the settings and caches of fontconfig."""
+
+
 def executable() -> Path:
     """Returns the interpreter outside of the service's virtual environment, whose packages it cannot import."""
     path = BASE / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -29,8 +39,9 @@ def executable() -> Path:
 
 
 def readable_folders() -> list[Path]:
-    """Returns the folders of the host that a step may read: programs, libraries, time zones and the interpreter."""
+    """Returns the folders of the host that a step may read: programs, libraries, fonts and the interpreter."""
     folders = [Path("/usr") / name for name in ("bin", "lib", "lib32", "lib64", "libx32", "share/zoneinfo")]
+    folders += map(Path, _FONTS)
     if Path("/usr") != BASE:
         folders += [BASE / name for name in ("lib", "lib64")]
     return [folder for folder in folders if folder.is_dir() and not folder.is_symlink()]
@@ -41,15 +52,27 @@ def hidden_folders() -> list[Path]:
     return [
         packages
         for folder in readable_folders()
-        for pattern in ("python3*/site-packages", "python3*/dist-packages")
-        for packages in sorted(folder.glob(pattern))
-        if packages.is_dir() and not packages.is_symlink()
+        for modules_folder in sorted(folder.glob("python3*"))
+        for packages in installed_packages(modules_folder)
     ]
+
+
+def installed_packages(modules_folder: Path) -> list[Path]:
+    """Returns the folders of installed packages in a folder of Python modules."""
+    folders = [modules_folder / name for name in ("site-packages", "dist-packages")]
+    return [folder for folder in folders if folder.is_dir() and not folder.is_symlink()]
 
 
 def readable_files() -> list[tuple[Path, str]]:
     """Returns the files for resolving and verifying other machines, each with the path at which a step opens it."""
     return [(Path(os.path.realpath(path)), path) for path in NETWORK_FILES if Path(path).exists()]
+
+
+def modules() -> list[Path]:
+    """Returns the folders of the standard library, below `BASE`."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    found = {BASE / name / version for name in ("lib", sys.platlibdir)}
+    return sorted(folder for folder in found if folder.is_dir())
 
 
 _WITH_PARTS: Final = """

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,9 @@ from backend.isolation.sandbox.layer import (
     scratch_layout,
     try_out,
 )
-from backend.isolation.sandbox.limits import PROCESSES, Limits
+from backend.isolation.sandbox.limits import PROCESSES, Limits, StepRoot
+from backend.isolation.sandbox.root_links import variables_of
+from backend.isolation.sandbox.root_view import shown
 
 OLDEST_ABI: Final = 3
 """Landlock of Linux 6.2; earlier versions do not keep a read-only file from being truncated."""
@@ -53,11 +56,16 @@ class Landlock(Layer):
         self._host = _host_paths()
         self._program = compiled(confine, restrictions)
 
+    def check_root(self, root: StepRoot) -> None:
+        """Checks that the machine's C library can run the root's programs."""
+        variables_of(root)
+
     def launch(
         self, command: Sequence[str], limits: Limits, readable: Readable, fds: Sequence[int], link: int
     ) -> Launch:
         """Wraps `command`, with one folder for all files that it writes."""
         users = self.users
+        variables = {} if limits.root is None else variables_of(limits.root)
         with ExitStack() as undo:
             program = os.dup(self._program)
             undo.callback(os.close, program)
@@ -65,7 +73,10 @@ class Landlock(Layer):
             if users is not None and user is not None:
                 undo.callback(users.give_back, user)
             scratch, layout = scratch_layout(
-                readable, user, None if limits.packages is None else self.place_of(limits.packages)
+                readable,
+                user,
+                None if limits.packages is None else self.place_of(limits.packages),
+                variables,
             )
             undo.pop_all()
         paths = {
@@ -73,8 +84,11 @@ class Landlock(Layer):
             "own": [str(scratch / folder) for folder in ("workspace", "outputs", "shared", "files", "tmp", "code")],
         }
         paths["read"] = [layout.inputs, *([layout.files] if readable.view else [])]
+        paths["run"] = [*self._host["run"]]
         if limits.packages is not None:
-            paths["run"] = [*self._host["run"], str(limits.packages.folder)]
+            paths["run"].append(str(limits.packages.folder))
+        if limits.root is not None:
+            paths["run"] += [str(limits.root.links), *(str(source) for source, _ in shown(limits.root.folder))]
         if limits.network == "full":
             paths["read"] += [str(path) for path, _ in interpreter.readable_files()]
         options = {
@@ -86,6 +100,8 @@ class Landlock(Layer):
             "abi": self._abi,
             "network": limits.network,
             "user": user,
+            # Only for the step: its guard, which is not confined, must load nothing of a root.
+            "variables": variables,
             "filter": seccomp.landlock_filter(
                 limits.network, own_user=user is not None, scoped_signals=self._abi >= NEWEST_ABI
             ).hex(),
@@ -93,7 +109,7 @@ class Landlock(Layer):
         wrapper = [self._python, *interpreter.FLAGS, f"/proc/self/fd/{program}", json.dumps(options)]
         return Launch(
             argv=[*wrapper, *command],
-            environment=layout.environment(),
+            environment=replace(layout, root={}).environment(),
             layout=layout,
             processes=None if user is None else PROCESSES,
             scratch=scratch,

@@ -148,7 +148,7 @@ def spawn(layer: Layer, limits: Limits, readable: Readable, runner_fd: int) -> L
             handed_over.callback(os.close, program)
             inherited = (step_end.fileno(), program)
             runner = [f"/proc/self/fd/{program}", str(step_end.fileno()), *_packages(layer, limits)]
-            command = [str(interpreter.executable()), *interpreter.FLAGS, *runner]
+            command = [*layer.command_of(interpreter.executable(), limits), *interpreter.FLAGS, *runner]
             launch = layer.launch(command, limits, readable, inherited, their_link.fileno())
             undo.callback(launch.discard)
             handed_over.callback(launch.started)

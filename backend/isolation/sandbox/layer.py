@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
-from backend.isolation.sandbox.limits import Limits, StepPackages
+from backend.isolation.sandbox.limits import Limits, StepPackages, StepRoot
 
 SETUID, SETGID, SETPCAP, DAC_READ_SEARCH, SYS_ADMIN = 7, 6, 8, 2, 21
 """Numbers of capabilities."""
@@ -116,6 +116,8 @@ class Layout:
     temporary: str
     code: str
     packages: str | None = None
+    root: Mapping[str, str] = field(default_factory=dict)
+    """Variables by which the step finds the programs and files of its root."""
 
     def environment(self) -> dict[str, str]:
         """Returns all environment variables of the step; it inherits none of the service."""
@@ -130,7 +132,7 @@ class Layout:
             # For interpreters that the step starts; its own is isolated from variables.
             variables["PYTHONPATH"] = self.packages
             variables["OPENBLAS_NUM_THREADS"] = str(min(os.cpu_count() or 1, _MOST_BLAS_THREADS))
-        return variables
+        return {**variables, **self.root}
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,14 @@ class Layer(ABC):
         """Returns the path of an environment's packages inside the sandbox."""
         return str(packages.folder)
 
+    def command_of(self, python: Path, limits: Limits) -> Sequence[str]:  # noqa: ARG002 - one for all without mounts
+        """Returns the command, without options, that starts the machine's interpreter inside the sandbox."""
+        return [str(python)]
+
+    @abstractmethod
+    def check_root(self, root: StepRoot) -> None:
+        """Raises SandboxUnavailableError if steps with this root cannot run in this layer; may take half a second."""
+
     @abstractmethod
     def launch(
         self, command: Sequence[str], limits: Limits, readable: Readable, fds: Sequence[int], link: int
@@ -268,7 +278,9 @@ def try_out(layer: Layer, command: Sequence[str]) -> str | None:
     return None if tried.returncode == 0 else tried.stderr.decode(errors="replace").strip()[:500] or "it failed"
 
 
-def scratch_layout(readable: Readable, user: int | None = None, packages: str | None = None) -> tuple[Path, Layout]:
+def scratch_layout(
+    readable: Readable, user: int | None = None, packages: str | None = None, root: Mapping[str, str] | None = None
+) -> tuple[Path, Layout]:
     """Creates a folder on the host for all files that a step of this user writes; returns it with its layout."""
     scratch = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")).resolve()
     layout = Layout(
@@ -280,6 +292,7 @@ def scratch_layout(readable: Readable, user: int | None = None, packages: str | 
         temporary=str(scratch / "tmp"),
         code=str(scratch / "code"),
         packages=packages,
+        root=root or {},
     )
     try:
         for folder in ("workspace", "outputs", "shared", "inputs", "files", "tmp", "code"):

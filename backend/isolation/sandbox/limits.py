@@ -25,12 +25,27 @@ class StepPackages:
 
 
 @dataclass(frozen=True)
+class StepRoot:
+    """System libraries and programs of a step: a root file system that was unpacked from an image.
+
+    `links` is a folder of links into it, for layers that mount nothing (`root_links`). `c_library` is as `glibc 2.36`,
+    `musl`, or empty if the root has none.
+    """
+
+    folder: Path
+    links: Path
+    digest: str
+    c_library: str
+
+
+@dataclass(frozen=True)
 class Limits:
     """Limits that an execution environment sets for a step (contract 22.6).
 
     A megabyte is 1,048,576 bytes. `memory_mb` limits the address space of each process of the step, and the memory of
     all of them together; `workspace_mb` limits workspace, outputs and temporary files together. `network` is `none`, or
     `full` for the machine's network. `packages` are those of the environment, None for the standard library alone.
+    `root` replaces the machine's programs and libraries.
     """
 
     memory_mb: int
@@ -39,6 +54,7 @@ class Limits:
     network: Network = "none"
     outputs: OutputLimits = field(default_factory=OutputLimits)
     packages: StepPackages | None = None
+    root: StepRoot | None = None
 
     @property
     def memory_bytes(self) -> int:
@@ -58,7 +74,7 @@ class Limits:
     @property
     def of_template(self) -> Hashable:
         """Limits in which all steps that are forked from one template agree."""
-        return self.network, self.packages, self.memory_mb if self.preloads else None
+        return self.network, self.packages, self.root, self.memory_mb if self.preloads else None
 
     @property
     def preloads(self) -> bool:

@@ -34,9 +34,10 @@ from backend.isolation.sandbox.layer import (
     remove_leftovers,
     scratch_layout,
 )
-from backend.isolation.sandbox.limits import Limits
+from backend.isolation.sandbox.limits import Limits, StepRoot
 from backend.isolation.sandbox.pool import REFILL_SECONDS, Templates, WarmPool
 from backend.isolation.sandbox.process import StepProcess
+from backend.isolation.sandbox.root_links import variables_of
 from backend.isolation.sandbox.watch import LimitWatch
 
 REAPER_THREADS = 8
@@ -227,6 +228,10 @@ class Unconfined(Layer):
         setpriv = shutil.which("setpriv")
         self._wrapper = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
 
+    def check_root(self, root: StepRoot) -> None:
+        """Checks that the machine's C library can run the root's programs."""
+        variables_of(root)
+
     def launch(
         self,
         command: Sequence[str],
@@ -237,7 +242,9 @@ class Unconfined(Layer):
     ) -> Launch:
         """Wraps `command` to run in a folder of its own, and to end with the worker if `setpriv` is installed."""
         scratch, layout = scratch_layout(
-            readable, packages=None if limits.packages is None else self.place_of(limits.packages)
+            readable,
+            packages=None if limits.packages is None else self.place_of(limits.packages),
+            root=None if limits.root is None else variables_of(limits.root),
         )
         return Launch(
             argv=[*self._wrapper, *command],

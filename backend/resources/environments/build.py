@@ -3,15 +3,14 @@
 import json
 import os
 import secrets
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from backend.resources.environments.lock import Lock
 from backend.resources.environments.uv import MEBIBYTE, Uv
+from backend.resources.roots.tree import remove
 from backend.settings import PackageSettings
 
 # Byte code is compiled at the build, because steps cannot store it. Compiling runs no code of a package.
@@ -93,17 +92,6 @@ def find(place: Path) -> BuiltPackages | None:
         return found if _measured(found.folder) == (found.files, found.size) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def remove(place: Path) -> None:
-    """Removes a file, or a folder with read-only folders in it; ignores failures."""
-    if place.is_file():
-        place.unlink(missing_ok=True)
-        return
-    for parent, _, _ in os.walk(place):
-        with suppress(OSError):
-            Path(parent).chmod(0o755)
-    shutil.rmtree(place, ignore_errors=True)
 
 
 def _modules(folder: Path) -> Iterator[str]:

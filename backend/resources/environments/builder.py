@@ -13,8 +13,9 @@ from backend.resources.environments import sql
 from backend.resources.environments.build import BuiltPackages
 from backend.resources.environments.lock import Lock, PackagesError
 from backend.resources.environments.store import PackageStore
+from backend.resources.roots.store import RootStore
 from backend.storage.database import Database, Tx
-from backend.storage.outage import RepeatedRounds
+from backend.storage.outage import RepeatedDatabaseWork
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class PackageBuilder:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._next_upkeep = 0
-        self._rounds = RepeatedRounds(
+        self._rounds = RepeatedDatabaseWork(
             _LOG, "Packages of environments cannot be kept", "Packages of environments are kept again", logging.ERROR
         )
         self._beginning = threading.Lock()
@@ -52,6 +53,11 @@ class PackageBuilder:
         # Output of uv in the last build of each lock, until the build is recorded.
         self._logs: dict[str, str] = {}
         self._threads = ThreadPoolExecutor(_BUILDS_AT_ONCE, thread_name_prefix="package-build")
+
+    @property
+    def roots(self) -> RootStore:
+        """Roots of this machine."""
+        return self._store.roots
 
     def start(self) -> None:
         """Starts the thread."""

@@ -12,9 +12,11 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-from backend.resources.environments.build import BuiltPackages, build, find, remove
+from backend.resources.environments.build import BuiltPackages, build, find
 from backend.resources.environments.lock import Lock, PackagesError, interpreter_tag
 from backend.resources.environments.uv import Uv, resolve
+from backend.resources.roots.store import RootStore
+from backend.resources.roots.tree import remove
 from backend.settings import PackageSettings
 
 _RESOLVES_AT_ONCE: Final = 2
@@ -36,6 +38,8 @@ class PackageStore:
         self._folder = folder
         self._builds = folder / interpreter_tag()
         self._uv = Uv(settings, python)
+        self.roots = RootStore(folder / "roots")
+        """Roots that the operator has added to this machine."""
         self._resolving = threading.BoundedSemaphore(_RESOLVES_AT_ONCE)
         self._found: dict[str, BuiltPackages] = {}
         self._used: dict[str, float] = {}

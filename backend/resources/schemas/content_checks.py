@@ -3,10 +3,11 @@
 import symtable
 import sys
 from importlib.util import decode_source
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from backend.common.deployment_terms import CODE_BOUNDS
 from backend.resources.schemas.expression_scope import Expected, Scope
+from backend.resources.schemas.signatures import Signature
 
 # The default of the interpreter that runs agents; confined processes have a higher one.
 _RECURSION_LIMIT: Final = 1_000
@@ -59,11 +60,14 @@ def _problem(text: str | bytes, defines: str | None) -> CodeProblem | None:
 class ContentChecks(Protocol):
     """Checks within limits of time and memory; see `backend.resources.schemas.validator.ManifestChecks`."""
 
-    def schema_problem(self, schema: Any, *, answer: bool) -> str | None:
+    def schema_problem(self, schema: object, *, answer: bool) -> str | None:
         """Returns the problem of a schema, or None; `answer` marks the schema of a model's answer."""
 
     def code_problem(self, text: str | bytes, *, defines: str | None = None) -> CodeProblem | None:
         """Returns the problem of Python source that is no Python, or does not define a name at its top, or None."""
+
+    def signature(self, text: str | bytes, function: str) -> Signature:
+        """Returns the schema of the input of a function by its annotations, or their problem."""
 
     def expression_problem(self, source: str, expected: Expected, scope: Scope) -> str | None:
         """Returns the problem of an expression that must give this kind of value, or None."""

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
-from backend.common.deployment_terms import CODE_BOUNDS, EXPRESSION_BOUNDS, SchemaBounds
+from backend.common.deployment_terms import CODE_BOUNDS, EXPRESSION_BOUNDS, CheckBounds
 from backend.common.json_text import JsonText, JsonValue, UnstorableJsonError
 from backend.isolation.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.resources.schemas.content_checks import BEYOND_BOUNDS, CodeProblem
 from backend.resources.schemas.expression_scope import Expected, ExpressionError, Scope, Values
+from backend.resources.schemas.signatures import Signature
 
 _ADMINISTRATORS: Final = "administrators"
 _LONGEST_QUOTE: Final = 100
 # Further bounds for each MiB of values that an expression reads.
-_READING: Final = SchemaBounds(cpu_seconds=0.2, memory_mb=32)
+_READING: Final = CheckBounds(cpu_seconds=0.2, memory_mb=32)
 # The time for all schemas of one call, and for all its code, as a multiple of the time for one.
 _CHECKS_TOGETHER: Final = 4
 # Failures that a value or schema causes, and that say that it does not pass.
@@ -45,8 +46,8 @@ class SchemaValidator:
     The first call starts a process; `close` ends them all.
     """
 
-    def __init__(self, bounds: SchemaBounds | None = None) -> None:
-        self._bounds = bounds or SchemaBounds()
+    def __init__(self, bounds: CheckBounds | None = None) -> None:
+        self._bounds = bounds or CheckBounds()
         self._pool = ConfinedPool("backend.resources.schemas.program", name="schemas")
 
     def mismatch(
@@ -115,6 +116,17 @@ class SchemaValidator:
                 raise
             return BEYOND_BOUNDS
         return None if found is None else CodeProblem(*found)
+
+    def signature(self, text: str | bytes, function: str) -> Signature:
+        """Returns the schema of the input of a function by its annotations, or their problem; see `signatures`."""
+        content = {"text": text} if isinstance(text, str) else {"text": None, "bytes": text.decode("latin-1")}
+        try:
+            found = self._run("signature", {**content, "function": function}, _ADMINISTRATORS, None, CODE_BOUNDS)
+        except ConfinedError as error:
+            if error.kind not in _VERDICTS:
+                raise
+            return Signature(problem=BEYOND_BOUNDS.reason)
+        return Signature(*found)
 
     def expression_problem(
         self, source: str, expected: Expected, scope: Scope, *, deadline: float | None = None
@@ -192,7 +204,7 @@ class SchemaValidator:
         sources = " ".join(source for source, _ in expressions)
         seen = {step: text for step, text in needs.items() if step in sources}
         mebibytes = sum(map(len, seen.values())) / 2**20
-        bounds = SchemaBounds(
+        bounds = CheckBounds(
             len(expressions) * EXPRESSION_BOUNDS.cpu_seconds + mebibytes * _READING.cpu_seconds,
             EXPRESSION_BOUNDS.memory_mb + math.ceil(mebibytes) * _READING.memory_mb,
         )
@@ -268,7 +280,7 @@ class SchemaValidator:
         arguments: object,
         owner: str,
         halt: threading.Event | None,
-        bounds: SchemaBounds | None = None,
+        bounds: CheckBounds | None = None,
     ) -> Any:
         bounds = bounds or self._bounds
         try:
@@ -302,11 +314,15 @@ class ManifestChecks:
         """Returns the problem of Python source, or None; see `SchemaValidator.code_problem`."""
         return self.validator.code_problem(text, defines=defines, deadline=self.code_until)
 
+    def signature(self, text: str | bytes, function: str) -> Signature:
+        """Returns the schema of the input of a function; see `SchemaValidator.signature`."""
+        return self.validator.signature(text, function)
+
     def expression_problem(self, source: str, expected: Expected, scope: Scope) -> str | None:
         """Returns the problem of an expression, or None; see `SchemaValidator.expression_problem`."""
         return self.validator.expression_problem(source, expected, scope, deadline=self.schemas_until)
 
 
-def _unchecked(what: str, bounds: SchemaBounds) -> str:
+def _unchecked(what: str, bounds: CheckBounds) -> str:
     together = f"{_CHECKS_TOGETHER * bounds.cpu_seconds:g} seconds"
     return f"was not checked: the {what} before it took longer than the {together} that all may take together"

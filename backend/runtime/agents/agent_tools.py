@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backend.common import json_text
-from backend.common.json_text import JsonText, UnstorableJsonError, parse_strict
+from backend.common.json_text import JsonMapping, JsonText, UnstorableJsonError, parse_strict
 from backend.isolation.sandbox import Sandbox
 from backend.isolation.sandbox.inside.plain_json import deeper_than
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, ToolServices, ValueReader, event_budget
@@ -79,19 +79,32 @@ class AgentTools:
         logs, self._logs = self._logs, []
         return logs
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Returns the result or failure of a call, for the model.
+    def save(self) -> JsonMapping:
+        """Returns the state of a conversation that waits for a person: numbers of calls, and what limits have left."""
+        limits = (self._bytes_left, self._files_left, self._directories_left)
+        return {"calls": dict(self._calls), "left": limits, "skipped": dict(self.skipped)}
+
+    def restore(self, saved: JsonMapping) -> None:
+        """Goes on from a saved state."""
+        self._calls.update(saved["calls"])
+        self.skipped.update(saved["skipped"])
+        self._bytes_left, self._files_left, self._directories_left = saved["left"]
+
+    async def check(self, name: str, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], ToolResult | None]:
+        """Returns the arguments of a call as strict JSON, and how they do not fit, for the model."""
+        given, problem = check_arguments(arguments, self._request.data_limits.json_levels)
+        schema = self.definition(name).get("input_schema")
+        if problem is None and schema is not None:
+            problem = await self._services.check_input(schema, given)
+        return given, None if problem is None else model_error(INVALID_INPUT, problem)
+
+    async def call(self, name: str, given: Mapping[str, Any]) -> ToolResult:
+        """Returns the result or failure of a call with checked arguments, for the model.
 
         Raises:
             StepFailed: the step fails, because no other call could succeed.
         """
         definition = self.definition(name)
-        given, problem = check_arguments(arguments, self._request.data_limits.json_levels)
-        schema = definition.get("input_schema")
-        if problem is None and schema is not None:
-            problem = await self._services.check_input(schema, given)
-        if problem is not None:
-            return model_error(INVALID_INPUT, problem)
         try:
             async with self._call_lock:
                 value = await self._run(name, definition, given)

@@ -10,8 +10,10 @@ from backend.common.json_text import JsonText
 from backend.isolation.sandbox import Limits, Sandbox
 from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.isolation.sandbox.inside.plain_json import deeper_than
+from backend.resources.attachments.inspector import Examined
 from backend.resources.models import Models
 from backend.runtime.agents.model_meter import ModelMeter
+from backend.runtime.agents.pauses import PausedConversation
 from backend.runtime.agents.transcript import Transcript
 from backend.services.webhooks.rules import Network
 from backend.settings import StepDataLimits
@@ -42,7 +44,8 @@ class StepRequest:
     `item_index` its place in the list, from 0. `variables` are the environment's, for `os.environ`. `meter` counts the
     attempt's calls to its model. `tools` are the definitions of the agents that the agent has as tools.
     In the call of such an agent `input` are its arguments, and `call` tells it from other calls. `transcript` gets the
-    messages of the model, None where they are not kept.
+    messages of the model, None where they are not kept. `may_ask` says that calls of tools may wait for a person, and
+    `resumed` is the conversation that goes on after the decisions.
     """
 
     step: str
@@ -73,6 +76,8 @@ class StepRequest:
     input: Mapping[str, Any] | None = None
     call: str | None = None
     transcript: Transcript | None = None
+    may_ask: bool = False
+    resumed: PausedConversation | None = None
 
 
 @dataclass(frozen=True)
@@ -163,14 +168,30 @@ class ToolServices:
 
 
 @dataclass(frozen=True)
+class AttachmentServices:
+    """Services for attached files in one attempt.
+
+    `examine` returns the type of an open file, or raises AttachmentRefusedError or StepFailed. `redacted` maps roots of
+    paths, `inputs` or `files`, to the stage in which the run's policy redacts what is below them.
+    """
+
+    examine: Callable[[int], Awaitable[Examined]]
+    redacted: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class AgentDeps:
-    """The services that runners of agents use; `tools` are None where no calls of tools are recorded."""
+    """The services that runners of agents use.
+
+    `tools` are None where no calls of tools are recorded, and `attachments` where no files can be attached.
+    """
 
     sandbox: Sandbox
     models: Models
     check_answer: AnswerCheck
     read_value: ValueReader
     tools: ToolServices | None = None
+    attachments: AttachmentServices | None = None
 
 
 AgentRunner = Callable[[AgentDeps, StepRequest, OnProgress], Awaitable[StepResult]]

@@ -3,17 +3,16 @@
 import asyncio
 import shutil
 import time
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.common import json_text
-from backend.common.json_text import UnstorableJsonError, parse_strict
 from backend.common.secret_scrubbing import Scrubber
 from backend.common.secrets import Secrets
 from backend.isolation.sandbox.process import bounded
 from backend.resources.models import ConfiguredModel, Models, ModelUnusableError, describe_failure
 from backend.runtime.agents.agent_tools import AgentTools
+from backend.runtime.agents.attachments import Attachment, attached_files
 from backend.runtime.agents.base import (
     AgentDeps,
     AnswerCheck,
@@ -23,32 +22,29 @@ from backend.runtime.agents.base import (
     StepResult,
     ToolCall,
     ToolServices,
-    require_levels,
-    too_deep,
 )
 from backend.runtime.agents.failures import plain, time_limit
 from backend.runtime.agents.metered_model import meter_model
+from backend.runtime.agents.model_answer import storable, write_answer
+from backend.runtime.agents.pauses import StepPaused
 from backend.runtime.agents.progress import ClockPauses, limit_progress, pause_clock
+from backend.runtime.agents.prompt import prompt_with_files
 from backend.runtime.agents.structured_answers import Misfit, answer_type, indented, misfits
 from backend.runtime.agents.tools import tools_of
 from backend.runtime.agents.transcript import TranscriptWriter
-from backend.services.workflows.agent_tools import agent_tools, most_calls, server_tools, words
+from backend.services.workflows.agent_tools import agent_tools, confirmed_functions, most_calls, server_tools, words
 from backend.services.workflows.model_answers import most_corrections, most_model_calls
-from backend.settings import StepDataLimits
-
-NOTHING = "There is no input."
-
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.settings import ModelSettings
+    from pydantic_ai.tools import DeferredToolRequests
     from pydantic_ai.toolsets import AbstractToolset
+    from pydantic_ai.usage import RunUsage
 
     from backend.runtime.agents.server_tools import ServerTools
 
-TEXT_ANSWER: Final = "answer.md"
-STRUCTURED_ANSWER: Final = "answer.json"
 MORE_TRIES: Final = 2
 """Times that a model may correct the arguments of a tool."""
 SECONDS_BETWEEN_EVENTS: Final = 2.0
@@ -64,8 +60,9 @@ async def run_llm_step(
 ) -> StepResult:
     """Gets the model's answer within the environment's time, and writes it to an output file (docs/agents.md).
 
-    The time counts from the first call, without the preparation of the client. Raises StepFailed; exceptions of
-    `on_progress` pass through. Without `deps` no agent can be a tool.
+    The time counts from the first call, without the preparation of client and attached files. Raises StepFailed, and
+    StepPaused where calls of tools wait for a person; exceptions of `on_progress` pass through. Without `deps` no agent
+    can be a tool, and no file attached.
     """
     declared = request.agent
     try:
@@ -75,11 +72,16 @@ async def run_llm_step(
         configured = await asyncio.to_thread(meter_model, configured, models, declared["model"], request.meter)
     except ModelUnusableError as error:
         raise StepFailed(error.type, str(error), final=True) from None
+    attached = await attached_files(request, None if deps is None else deps.attachments)
     conversation = _Conversation(
         configured, request, limit_progress(request.events, on_progress), check_answer, models.secrets, deps
     )
     try:
-        value = await conversation.run()
+        value = await conversation.run(attached)
+    except StepPaused as paused:
+        paused.log = bounded(request.data_limits.log_bytes, conversation.log())
+        conversation.emit_log(paused.log)
+        raise
     except BaseException as error:
         # Agents that the model called may have left files.
         await asyncio.to_thread(shutil.rmtree, request.outputs, ignore_errors=True)
@@ -89,7 +91,7 @@ async def run_llm_step(
         raise
     finally:
         await conversation.report_usage()
-    await asyncio.to_thread(_write_answer, request, value)
+    await asyncio.to_thread(write_answer, request, value)
     log = bounded(request.data_limits.log_bytes, conversation.log())
     conversation.emit_log(log)
     return conversation.result(value, log)
@@ -107,7 +109,7 @@ class _Conversation:
         secrets: Secrets,
         deps: AgentDeps | None,
     ) -> None:
-        from pydantic_ai.usage import RunUsage
+        from backend.runtime.agents.confirmations import Confirmations, load_usage, save_usage
 
         self._configured = configured
         self._request = request
@@ -118,33 +120,40 @@ class _Conversation:
         self._mismatch: str | None = None
         self._gave_up = False
         self._progress_error: Exception | None = None
-        self._usage: RunUsage = RunUsage()
-        self._messages: list[ModelMessage] = []
+        resumed = self._resumed = request.resumed
+        self._usage: RunUsage = load_usage(resumed)
+        self._used_before = save_usage(self._usage)
+        self._all_messages: list[ModelMessage] = []
+        self._messages_before = 0
         self._emitted = b""
         self._deps = deps
-        self._clock = asyncio.timeout(request.limits.timeout_seconds)
+        seconds = request.limits.timeout_seconds
+        self._clock = asyncio.timeout(seconds if resumed is None else min(seconds, resumed.state["seconds_left"]))
         self._pauses = ClockPauses(self._clock)
         self._agents = self._agents_as_tools()
         self._servers = self._servers_of_tools()
+        functions = confirmed_functions(request.agent)
+        self._may_pause = bool(functions)
+        self._confirmations = Confirmations(functions, may_ask=request.may_ask, resumed=resumed)
         self._tool_logs: list[tuple[int, bytes]] = []
         self._transcript: TranscriptWriter | None = None
         if request.transcript is not None:
             self._transcript = TranscriptWriter(request.transcript, Scrubber([configured.key]))
 
-    async def run(self) -> Any:
-        """Returns the model's answer, as text or as the schema says."""
+    async def run(self, attached: Sequence[Attachment]) -> Any:
+        """Returns the model's answer, as text or as the schema says, to the prompt with files."""
         from pydantic_ai import capture_run_messages
 
         clock = self._clock
         try:
             agent = await asyncio.to_thread(self._agent)
-            with capture_run_messages() as self._messages:
+            with capture_run_messages() as self._all_messages:
                 emitting = asyncio.create_task(self._emit_log_periodically())
                 try:
                     async with clock, self._configured.model:
                         if self._servers is not None:
                             await self._servers.open()
-                        answer = await self._ask(agent)
+                        answer = await self._ask(agent, attached)
                 finally:
                     emitting.cancel()
                     if self._transcript is not None:
@@ -154,11 +163,16 @@ class _Conversation:
         except Exception as error:
             if self._progress_error is not None:
                 raise self._progress_error from error
-            if isinstance(error, StepFailed):
+            if isinstance(error, StepFailed | StepPaused):
                 # A tool may have failed the step.
                 raise
             raise self._failure(error, late=clock.expired()) from error
-        return await asyncio.to_thread(_storable, answer, self._request.data_limits)
+        return await asyncio.to_thread(storable, answer, self._request.data_limits)
+
+    @property
+    def _messages(self) -> "Sequence[ModelMessage]":
+        """The messages of this attempt, without those of the attempt before that it goes on with."""
+        return self._all_messages[self._messages_before :]
 
     def _failure(self, error: Exception, *, late: bool) -> StepFailed:
         if late and isinstance(error, TimeoutError):
@@ -182,14 +196,14 @@ class _Conversation:
 
     async def report_usage(self) -> None:
         """Reports the usage, also if the step failed; calls that failed are not counted."""
-        used = self._usage
+        used, before = self._usage, self._used_before
         await self._report(
             "model usage",
             model=self._request.agent["model"],
-            requests=used.requests,
-            tool_calls=used.tool_calls,
-            input_tokens=used.input_tokens,
-            output_tokens=used.output_tokens,
+            requests=used.requests - before["requests"],
+            tool_calls=used.tool_calls - before["tool_calls"],
+            input_tokens=used.input_tokens - before["input_tokens"],
+            output_tokens=used.output_tokens - before["output_tokens"],
         )
 
     def log(self) -> bytes:
@@ -244,12 +258,20 @@ class _Conversation:
             if self._transcript is not None:
                 self._transcript.take(self._messages)
 
-    async def _ask(self, agent: "Agent[object, Any]") -> Any:
+    async def _ask(self, agent: "Agent[object, Any]", attached: Sequence[Attachment]) -> Any:
         from pydantic_ai.exceptions import OutputTokenLimitExceeded
+        from pydantic_ai.tools import DeferredToolRequests
         from pydantic_ai.usage import UsageLimits
 
+        from backend.runtime.agents.confirmations import load_messages, tool_results
+
+        resumed: dict[str, Any] = {}
+        if self._resumed is not None:
+            history = await asyncio.to_thread(load_messages, self._resumed)
+            self._messages_before = len(history)
+            resumed = {"message_history": history, "deferred_tool_results": tool_results(self._resumed)}
         result = await agent.run(
-            user_prompt(self._request),
+            None if resumed else prompt_with_files(self._request, attached),
             usage=self._usage,
             usage_limits=UsageLimits(
                 request_limit=most_model_calls(self._request.agent), tool_calls_limit=most_calls(self._request.agent)
@@ -257,14 +279,38 @@ class _Conversation:
             event_stream_handler=self._report_streaming if self._request.agent.get("stream") else None,
             infer_name=False,
             toolsets=[] if self._servers is None else [self._tools_of_servers(self._servers)],
+            **resumed,
         )
+        if isinstance(result.output, DeferredToolRequests):
+            raise await self._paused_step(result.output, result.all_messages())
         if self._schema is None and result.response.finish_reason == "length":
             raise OutputTokenLimitExceeded("the answer was cut off")
         return result.output
 
+    async def _paused_step(self, requests: "DeferredToolRequests", messages: "list[ModelMessage]") -> StepPaused:
+        """Returns the pause of a conversation whose last answer has calls for a person.
+
+        Raises:
+            StepFailed: the conversation cannot be stored.
+        """
+        from backend.runtime.agents.confirmations import save_messages, save_usage
+
+        end = self._clock.when()
+        assert end is not None
+        agents = self._agents
+        state = {
+            "messages": await asyncio.to_thread(save_messages, messages),
+            "usage": save_usage(self._usage),
+            "seconds_left": end - asyncio.get_running_loop().time(),
+            "agents": None if agents is None else agents.save(),
+        }
+        asked = [self._confirmations.asked[part.tool_call_id] for part in requests.approvals]
+        return StepPaused(asked, state, agents.shared if agents else set())
+
     def _agent(self) -> "Agent[object, Any]":
         import pydantic_ai
         from pydantic_ai import Agent, ModelRetry
+        from pydantic_ai.tools import DeferredToolRequests
 
         from backend.runtime.agents.toolset import toolset
 
@@ -272,13 +318,14 @@ class _Conversation:
         pydantic_ai.BANNER_ENABLED = False
         declared = self._request.agent
         functions = tools_of(words(declared), self._request, self._secrets, self._sweep)
+        answer = answer_type(declared)
         agent: Agent[object, Any] = Agent(
             self._configured.model,
-            output_type=answer_type(declared),
+            output_type=[answer, DeferredToolRequests] if self._may_pause else answer,
             instructions=declared["instructions"],
             model_settings=self._settings(),
             retries={"tools": MORE_TRIES, "output": most_corrections(declared)},
-            toolsets=[toolset(functions, self._agents, MORE_TRIES, self._record_call)],
+            toolsets=[toolset(functions, self._agents, MORE_TRIES, self._record_call, self._confirmations)],
         )
 
         if self._schema is not None:
@@ -332,7 +379,10 @@ class _Conversation:
         if deps is None or deps.tools is None or not agent_tools(self._request.agent):
             return None
         reporting = pause_clock(self._on_progress, self._pauses)
-        return AgentTools(deps.sandbox, deps.read_value, self._paused(deps.tools), self._request, reporting)
+        made = AgentTools(deps.sandbox, deps.read_value, self._paused(deps.tools), self._request, reporting)
+        if self._resumed is not None:
+            made.restore(self._resumed.state["agents"])
+        return made
 
     def _servers_of_tools(self) -> "ServerTools | None":
         deps = self._deps
@@ -346,7 +396,7 @@ class _Conversation:
     def _tools_of_servers(self, servers: "ServerTools") -> "AbstractToolset[object]":
         from backend.runtime.agents.toolset import server_toolset
 
-        return server_toolset(servers, MORE_TRIES, self._record_call)
+        return server_toolset(servers, MORE_TRIES, self._record_call, self._confirmations)
 
     async def _sweep(self, value: Any) -> Any:
         if self._deps is None or self._deps.tools is None:
@@ -386,57 +436,6 @@ def _gave_up(error: Exception) -> bool:
     from pydantic_ai.exceptions import UnexpectedModelBehavior
 
     return isinstance(error, UnexpectedModelBehavior) and "output retries" in error.message
-
-
-def _storable(answer: Any, limits: StepDataLimits) -> Any:
-    """Returns the answer as JSON that can be stored."""
-    try:
-        payload = json_text.write(answer).encode(errors="surrogatepass")
-    except RecursionError:
-        raise too_deep("the model's answer", limits.json_levels) from None
-    if len(payload) > limits.result_bytes:
-        raise StepFailed("InvalidResult", f"the model's answer is larger than {limits.result_bytes} bytes of JSON")
-    require_levels(payload, limits.json_levels, "the model's answer")
-    try:
-        return parse_strict(payload)
-    except UnstorableJsonError as error:
-        raise StepFailed("InvalidResult", f"the model's answer {plain(error)}") from error
-
-
-def _write_answer(request: StepRequest, value: Any) -> None:
-    request.outputs.mkdir(parents=True, exist_ok=True)
-    if isinstance(value, str):
-        (request.outputs / TEXT_ANSWER).write_text(value, encoding="utf-8")
-    else:
-        (request.outputs / STRUCTURED_ANSWER).write_text(json_text.write(value), encoding="utf-8")
-
-
-def user_prompt(request: StepRequest) -> str:
-    """Returns parameters, values of needed steps, item and failure as JSON, then the input text; empty parts left out.
-
-    JSON in the prompt contains no tags, and only the closing tag follows the input text, so a caller's text cannot
-    change the parts before it.
-    """
-    parts = [
-        f"<{name}>\n{_json_without_tags(values)}\n</{name}>"
-        for name, values in (
-            ("parameters", request.parameters),
-            ("needs", request.needs),
-            ("failure", request.failure),
-        )
-        if values
-    ]
-    if request.item_index is not None:
-        item = json_text.text_of(request.item).replace("<", "\\u003c")
-        parts.append(f'<item index="{request.item_index}">\n{item}\n</item>')
-    if request.input_text:
-        parts.append(f"<input_text>\n{request.input_text}\n</input_text>")
-    return "\n\n".join(parts) or NOTHING
-
-
-def _json_without_tags(values: Mapping[str, Any]) -> str:
-    members = (f"{json_text.write(name)}:{json_text.text_of(value)}" for name, value in values.items())
-    return f"{{{','.join(members)}}}".replace("<", "\\u003c")
 
 
 def model_failure(error: Exception, configured: ConfiguredModel) -> StepFailed:

@@ -58,19 +58,23 @@ class ServerTools:
         """Ends every session."""
         await asyncio.gather(*(client.close() for client in self._clients))
 
-    async def call(self, tool: ServerTool, arguments: Mapping[str, Any]) -> ToolResult:
-        """Returns the result or failure of a call, for the model.
-
-        Raises:
-            StepFailed: the step fails, because no other call could succeed.
-        """
+    async def check(
+        self, tool: ServerTool, arguments: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], ToolResult | None]:
+        """Returns the arguments of a call as strict JSON, and why the call cannot be made, for the model."""
         given, problem = check_arguments(arguments, self._request.data_limits.json_levels)
         if problem is None:
             problem = await self._services.check_input(tool.schema, given)
         if problem is not None:
-            return model_error(INVALID_INPUT, problem)
-        if tool.problem is not None:
-            return model_error(_SERVER_ERROR, tool.problem)
+            return given, model_error(INVALID_INPUT, problem)
+        return given, None if tool.problem is None else model_error(_SERVER_ERROR, tool.problem)
+
+    async def call(self, tool: ServerTool, given: Mapping[str, Any]) -> ToolResult:
+        """Returns the result or failure of a call with checked arguments, for the model.
+
+        Raises:
+            StepFailed: the step fails, because no other call could succeed.
+        """
         try:
             result = await tool.client.call(tool.name, given)
         except McpError as error:

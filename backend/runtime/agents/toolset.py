@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic_ai import RunContext, Tool
+from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
@@ -16,6 +17,7 @@ from pydantic_core import SchemaValidator, core_schema
 from backend.common import json_text
 from backend.runtime.agents.agent_tools import AgentTools
 from backend.runtime.agents.base import ToolCall
+from backend.runtime.agents.confirmations import Confirmations
 from backend.runtime.agents.server_tools import ANY_OBJECT, ServerTool, ServerTools
 from backend.runtime.agents.tools import Tool as ToolFunction
 
@@ -34,13 +36,18 @@ class MeasuredTools(WrapperToolset[object]):
         """Calls a tool; a call that raises is recorded too."""
         began = time.monotonic()
         result: Any = None
-        ok = False
+        ok = asked = False
         try:
             result = await super().call_tool(name, tool_args, ctx, tool)
             ok = not (isinstance(result, dict) and "error" in result)
+        except ApprovalRequired:
+            # It is recorded once it is made.
+            asked = True
+            raise
         finally:
-            milliseconds = round((time.monotonic() - began) * 1_000)
-            await self.record(ToolCall(name, milliseconds, _size(tool_args), _size(result), ok))
+            if not asked:
+                milliseconds = round((time.monotonic() - began) * 1_000)
+                await self.record(ToolCall(name, milliseconds, _size(tool_args), _size(result), ok))
         return result
 
 
@@ -49,35 +56,46 @@ def toolset(
     agents: AgentTools | None,
     retries: int,
     record: Callable[[ToolCall], Awaitable[None]],
+    confirmations: Confirmations,
 ) -> AbstractToolset[object]:
-    """Makes the toolset of functions and agents; a model may correct the arguments of a call `retries` times."""
+    """Makes the toolset of functions and agents; a model may correct the arguments of a call `retries` times.
+
+    Calls that a person must approve wait for that, as `confirmations` says.
+    """
     tools: list[Tool[object]] = [Tool(function, takes_ctx=False) for function in functions]
     if agents is not None:
-        tools += [_of_agent(agents, function, name) for function, name in agents.names.items()]
+        tools += [_of_agent(agents, function, name, confirmations) for function, name in agents.names.items()]
     return MeasuredTools(FunctionToolset(tools, max_retries=retries), record)
 
 
 def server_toolset(
-    servers: ServerTools, retries: int, record: Callable[[ToolCall], Awaitable[None]]
+    servers: ServerTools,
+    retries: int,
+    record: Callable[[ToolCall], Awaitable[None]],
+    confirmations: Confirmations,
 ) -> AbstractToolset[object]:
-    """Makes the toolset of MCP servers, with `retries` as in `toolset`."""
-    tools: list[Tool[object]] = [_of_server(servers, tool) for tool in servers.tools]
+    """Makes the toolset of MCP servers, with `retries` and `confirmations` as in `toolset`."""
+    tools: list[Tool[object]] = [_of_server(servers, tool, confirmations) for tool in servers.tools]
     return MeasuredTools(FunctionToolset(tools, max_retries=retries), record)
 
 
-def _of_server(servers: ServerTools, tool: ServerTool) -> Tool[object]:
-    async def call(**arguments: Any) -> Any:
-        return await servers.call(tool, arguments)
+def _of_server(servers: ServerTools, tool: ServerTool, confirmations: Confirmations) -> Tool[object]:
+    async def call(ctx: RunContext[object], /, **arguments: Any) -> Any:
+        given, problem = await servers.check(tool, arguments)
+        problem = problem or confirmations.require(ctx, tool.name, given)
+        return problem or await servers.call(tool, given)
 
     return _tool(call, tool.name, tool.description, tool.schema)
 
 
-def _of_agent(agents: AgentTools, function: str, name: str) -> Tool[object]:
+def _of_agent(agents: AgentTools, function: str, name: str, confirmations: Confirmations) -> Tool[object]:
     definition: Mapping[str, Any] = agents.definition(name)
     schema = definition.get("input_schema") or ANY_OBJECT
 
-    async def call(**arguments: Any) -> Any:
-        return await agents.call(name, arguments)
+    async def call(ctx: RunContext[object], /, **arguments: Any) -> Any:
+        given, problem = await agents.check(name, arguments)
+        problem = problem or confirmations.require(ctx, function, given)
+        return problem or await agents.call(name, given)
 
     about = schema.get("description")
     description = about if isinstance(about, str) and about else f"Calls the agent {name}."
@@ -85,7 +103,7 @@ def _of_agent(agents: AgentTools, function: str, name: str) -> Tool[object]:
 
 
 def _tool(call: Callable[..., Awaitable[Any]], name: str, description: str, schema: Mapping[str, Any]) -> Tool[object]:
-    tool: Tool[object] = Tool.from_schema(call, name, description, dict(schema))
+    tool: Tool[object] = Tool.from_schema(call, name, description, dict(schema), takes_ctx=True)
     # By its own validator, arguments that are no object would raise, rather than be corrected by the model.
     tool.function_schema.validator = _ANY_ARGUMENTS
     return tool

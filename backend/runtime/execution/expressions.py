@@ -14,7 +14,7 @@ from backend.resources.schemas.expression_scope import Expected, ExpressionError
 from backend.runtime.execution import retries, sql
 from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.execution.steps import StepFailure
+from backend.runtime.execution.step_outcomes import StepFailure
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.runs.redaction_manifest_sql import StageCounts
 from backend.services.workflows.resolved_workflow import ResolvedStep, ResolvedWorkflow

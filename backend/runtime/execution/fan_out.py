@@ -23,7 +23,7 @@ from backend.runtime.execution.item_journal import ROWS_AT_ONCE, EndedAttempts, 
 from backend.runtime.execution.reuse import copy_files, files_of_ended
 from backend.runtime.execution.run_capacity import RunCapacity
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.execution.steps import StepCompletion, StepFailure
+from backend.runtime.execution.step_outcomes import StepCompletion, StepFailure, StepPause
 from backend.runtime.execution.traced_work import Work, traced_step
 from backend.runtime.promotion import discard, skipped_warning
 from backend.runtime.run_redaction import RunRedaction
@@ -43,7 +43,7 @@ INVALID_ITEMS: Final = "InvalidItems"
 
 T = TypeVar("T")
 
-WorkOfItem = Callable[[StepItem, int, Callable[[], None]], Work[StepCompletion | StepFailure]]
+WorkOfItem = Callable[[StepItem, int, Callable[[], None]], Work[StepCompletion | StepFailure | StepPause]]
 """Makes the work of one attempt, from an item, the attempt's number from 1, and the callback `on_executed`."""
 
 
@@ -219,7 +219,9 @@ class FanOutWork:
                 assert self._bounds is not None
                 item = StepItem(index, json_text.shared(text), self._bounds)
                 self._attempts[index] += 1
-                return await traced_step(self.work_of(item, self._attempts[index], release))
+                outcome = await traced_step(self.work_of(item, self._attempts[index], release))
+                assert not isinstance(outcome, StepPause), "items ask nobody"
+                return outcome
             finally:
                 release()
 

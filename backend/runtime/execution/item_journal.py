@@ -15,7 +15,7 @@ from backend.common.states import StepStatus
 from backend.runtime.execution import fan_out_sql, retries
 from backend.runtime.execution.fan_out_sql import EndedItem, ItemCounts, ReusableItemRow
 from backend.runtime.execution.segment_context import SegmentContext, run_shielded
-from backend.runtime.execution.steps import StepCompletion, StepFailure
+from backend.runtime.execution.step_outcomes import StepCompletion, StepFailure
 from backend.runtime.promotion import discard
 from backend.services.model_usage import sql as model_usage_sql
 from backend.services.model_usage.sql import AttemptUsage

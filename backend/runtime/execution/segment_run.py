@@ -23,8 +23,8 @@ from backend.runtime.execution.run_capacity import RunCapacity
 from backend.runtime.execution.segment_context import SegmentContext, StoppedError, StopSignal
 from backend.runtime.execution.segment_journal import SegmentJournal
 from backend.runtime.execution.step_files import drop_files
+from backend.runtime.execution.step_outcomes import StepCompletion, StepFailure, StepPause
 from backend.runtime.execution.step_work_factory import StepOutcome, StepWorkFactory
-from backend.runtime.execution.steps import StepCompletion, StepFailure
 from backend.runtime.execution.traced_work import traced_step
 from backend.runtime.outcomes import RunOutcome, reason_to_stop
 from backend.services.runs import lifecycle_sql
@@ -289,6 +289,10 @@ class SegmentRun:
                     self._step_states.changes.redacted += redacted
                 case FanOutCompletion(value, files_count, outputs, warnings):
                     self._step_states.complete_fan_out(step, value, files_count, outputs, at, warnings)
+                case StepPause() as pause:
+                    self._step_states.add_usage(pause.usage)
+                    self._step_states.changes.redacted += pause.redacted
+                    self._step_states.pause(step, pause, at)
                 case StepFailure() as failed:
                     self._step_states.add_usage(failed.usage)
                     self._step_states.changes.redacted += failed.redacted
@@ -310,7 +314,8 @@ class SegmentRun:
 
     def _retry_or_fail(self, step: str, failed: StepFailure, at: int) -> None:
         retry = None if failed.final else self._step_states.resolved_step(step).retry
-        seconds = wait_seconds(retry, self._step_states.attempt(step), failed.unswept_type, failed.retry_after)
+        attempts = self._step_states.attempt(step) - self._step_states.pauses(step)
+        seconds = wait_seconds(retry, attempts, failed.unswept_type, failed.retry_after)
         if seconds is None:
             self._step_states.fail(step, failed.type, failed.message, at)
             return
@@ -415,6 +420,7 @@ class SegmentRun:
         outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
         for one in outcomes:
-            if isinstance(one, StepCompletion | StepFailure):
+            if isinstance(one, StepCompletion | StepFailure | StepPause):
                 self._step_states.add_usage(one.usage)
-        await self._journal.discard([file for one in outcomes if isinstance(one, StepCompletion) for file in one.files])
+        stored = [one for one in outcomes if isinstance(one, StepCompletion | StepPause)]
+        await self._journal.discard([file for one in stored for file in one.files])

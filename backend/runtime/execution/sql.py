@@ -1,4 +1,4 @@
-"""SQL of an executing segment: reads its run and steps, writes states of steps, counters, warnings, manifest."""
+"""SQL of an executing segment: its run, steps and child runs; states of steps, counters, warnings, manifest."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ from backend.runtime.execution.fan_out_sql import ItemCounts
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.runs import runs
-from backend.storage.tables.segments import StepRow, segments, steps
+from backend.storage.tables.segments import StepRow, approvals, segments, steps
 
 
 class ExecutedRunRow(NamedTuple):
@@ -63,12 +63,36 @@ class RunFactsRow(NamedTuple):
     version: int
 
 
+class DecidedCallRow(NamedTuple):
+    """The approval of a call of a tool; `decided_by` is None where its deadline rejected it."""
+
+    approval_id: str
+    state: str
+    decided_by: str | None
+    comment: str | None
+
+
 class DispatchedRow(NamedTuple):
     """A queued segment that was dispatched to the engine: how often, and the depth of its run below its top parent."""
 
     segment_id: str
     hand_overs: int
     depth: int
+
+
+class ChildRow(NamedTuple):
+    """Status, error and result of a child run."""
+
+    run_id: str
+    key_id: str
+    status: str
+    error_code: str | None
+    error_message: str | None
+    result: str | None
+    result_error_code: str | None
+    result_output_id: str | None
+    data_purged_at: int | None
+    redaction_state: str
 
 
 _SEGMENT: Final[BindParameter[str]] = bindparam("of_segment_id")
@@ -94,6 +118,7 @@ _DISPATCHED = Query(
 )
 _RUN_FACTS = Query(RunFactsRow, select_row(RunFactsRow, runs).where(runs.c.run_id == _RUN))
 _STEPS = Query(StepRow, select_row(StepRow, steps).where(steps.c.run_id == _RUN).order_by(steps.c.position))
+_CHILD = Query(ChildRow, select_row(ChildRow, runs).where(runs.c.run_id == _RUN))
 _COMPLETED_STEP = Query(
     CompletedStepRow,
     select_row(CompletedStepRow, steps).where(
@@ -117,11 +142,26 @@ _STEP_COLUMNS: Final = (
     "items_completed",
     "items_failed",
     "items_from",
+    "pauses",
 )
 _SAVE_STEP = Command(
     update(steps)
     .where(steps.c.run_id == _RUN, steps.c.position == bindparam("at_position"))
     .values({name: bindparam(f"new_{name}") for name in _STEP_COLUMNS})
+)
+_SAVE_CONVERSATION = Command(
+    update(steps)
+    .where(steps.c.run_id == _RUN, steps.c.step == bindparam("of_step"))
+    .values(paused=bindparam("conversation"))
+)
+_CONVERSATION = ScalarQuery[str | None](
+    select(steps.c.paused).where(steps.c.run_id == _RUN, steps.c.step == bindparam("of_step"))
+)
+_DECIDED_CALLS = Query(
+    DecidedCallRow,
+    select_row(DecidedCallRow, approvals).where(
+        approvals.c.run_id == _RUN, approvals.c.step == bindparam("of_step"), approvals.c.tool_call.is_not(None)
+    ),
 )
 _COUNTED: Final = ("steps_completed", "steps_failed", "steps_skipped", "approvals_pending")
 _COUNT = Command(
@@ -164,6 +204,11 @@ def completed_step(tx: Tx, run_id: str, step: str) -> CompletedStepRow | None:
     return tx.first(_COMPLETED_STEP, of_run_id=run_id, of_step=step)
 
 
+def child(tx: Tx, run_id: str) -> ChildRow:
+    """Returns the row of a child run, which must exist."""
+    return tx.one(_CHILD, of_run_id=run_id)
+
+
 def save_steps(tx: Tx, run_id: str, rows: Iterable[Mapping[str, object]]) -> None:
     """Writes the states of steps; a row has `position` and every changing column."""
     tx.many(
@@ -173,6 +218,20 @@ def save_steps(tx: Tx, run_id: str, rows: Iterable[Mapping[str, object]]) -> Non
             for row in rows
         ],
     )
+
+
+def save_conversations(tx: Tx, run_id: str, conversations: Mapping[str, str | None]) -> None:
+    """Writes the conversations of steps that wait, as JSON text, and removes those of steps that have gone on."""
+    tx.many(
+        _SAVE_CONVERSATION,
+        [{"of_run_id": run_id, "of_step": step, "conversation": text} for step, text in conversations.items()],
+    )
+
+
+def conversation(tx: Tx, run_id: str, step: str) -> tuple[str | None, list[DecidedCallRow]]:
+    """Returns the conversation with which a step goes on, as JSON text, and the approvals of its calls of tools."""
+    found = tx.scalar(_CONVERSATION, of_run_id=run_id, of_step=step)
+    return found, tx.all(_DECIDED_CALLS, of_run_id=run_id, of_step=step)
 
 
 def add_to_counters(tx: Tx, run_id: str, more: Mapping[str, int]) -> None:

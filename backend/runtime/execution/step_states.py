@@ -5,15 +5,16 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from backend.common import json_text
 from backend.common.clock import to_text
 from backend.common.ids import new_id
 from backend.common.json_text import JsonObject
-from backend.common.states import APPROVAL_DECIDED, STEP_UNFINISHED, ApprovalState, StepStatus
+from backend.common.states import APPROVAL_DECIDED, STEP_UNFINISHED, ApprovalState, DeadlineAction, StepStatus
 from backend.runtime.execution import dag, fan_out_sql, sql
 from backend.runtime.execution.fan_out_sql import ItemCounts
+from backend.runtime.execution.step_outcomes import StepPause
 from backend.services.model_usage import sql as model_usage_sql
 from backend.services.model_usage.sql import AttemptUsage
 from backend.services.outputs.sql import NewOutput, StepFile, add_outputs, add_shared_files
@@ -23,7 +24,7 @@ from backend.services.runs.deadlines import end_columns
 from backend.services.runs.lifecycle import Statement, append_events, decision_value, settled_events
 from backend.services.runs.lifecycle_sql import add_approvals
 from backend.services.runs.redaction_manifest_sql import STEPS, StageCounts
-from backend.services.workflows.resolved_workflow import Phase, ResolvedStep
+from backend.services.workflows.resolved_workflow import ApprovalSettings, Phase, ResolvedStep
 from backend.storage.database import Tx
 from backend.storage.tables.files import SharedFileRow
 from backend.storage.tables.segments import ApprovalRow, StepRow
@@ -33,6 +34,8 @@ from redaction.counts import Counts
 Row = JsonObject
 
 _PENDING: Final = ApprovalState.PENDING.value
+_OF_CALLS: Final = ApprovalSettings(168, DeadlineAction.REJECT, None, None, None, None)
+"""Settings of the approvals of calls of tools."""
 
 
 @dataclass(slots=True)
@@ -40,7 +43,8 @@ class UnitOfWork:
     """Changes to write in one transaction: events in order and changed rows; `counts` are added to the run's counters.
 
     `redacted` are counts of sweeps for the run's redaction manifest. `warnings` are added to the run's warnings.
-    `ended_fan_outs` are completed steps whose item rows are deleted.
+    `ended_fan_outs` are completed steps whose item rows are deleted. `conversations` are those of steps that wait for
+    a person, None for steps that have gone on.
     """
 
     events: list[NewEvent] = field(default_factory=list)
@@ -52,11 +56,12 @@ class UnitOfWork:
     warnings: list[str] = field(default_factory=list)
     ended_fan_outs: list[str] = field(default_factory=list)
     model_usage: list[AttemptUsage] = field(default_factory=list)
+    conversations: dict[str, str | None] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.events or self.steps or self.files or self.approvals or self.redacted or self.model_usage)
 
-    def add_event(self, event_type: str, step: str | None = None, /, **data: Any) -> None:
+    def add_event(self, event_type: str, step: str | None = None, /, **data: object) -> None:
         """Adds an event."""
         self.events.append(NewEvent(event_type, step, data))
 
@@ -68,6 +73,8 @@ class UnitOfWork:
         """
         append_events(tx, segment_id, at, self.events)
         sql.save_steps(tx, run_id, self.steps.values())
+        if self.conversations:
+            sql.save_conversations(tx, run_id, self.conversations)
         add_approvals(tx, self.approvals)
         add_outputs(tx, [file for file in self.files if isinstance(file, NewOutput)], at)
         add_shared_files(tx, [file for file in self.files if isinstance(file, SharedFileRow)])
@@ -90,6 +97,9 @@ class StepStates:
         self._segment_id = segment_id
         self._steps = {step.step: step for step in steps}
         self._rows: dict[str, Row] = {row.step: row._asdict() for row in rows}
+        # A pending step with pauses waits for its retry only within a segment.
+        self._decided = {row.step for row in rows if row.pauses and row.status == StepStatus.PENDING}
+        self._resuming: set[str] = set()
         self._changes = UnitOfWork()
 
     @property
@@ -157,6 +167,8 @@ class StepStates:
         """Begins an attempt of an agent, child or fan-out step in this segment."""
         row = self._set_status(step, StepStatus.RUNNING, started_at=at, segment_id=self._segment_id)
         row["attempt"] += 1
+        self._resuming = (self._resuming | {step}) if step in self._decided else self._resuming - {step}
+        self._decided.discard(step)
         self._changes.add_event("step.started", step, attempt=row["attempt"])
 
     def complete(
@@ -286,16 +298,49 @@ class StepStates:
                     "state": _PENDING,
                     "requested_at": at,
                     "summary": (summaries or {}).get(step),
+                    "tool_call": None,
                     **end_columns(resolved.approval, at),
                 }
             )
             self._changes.counts["approvals_pending"] += 1
             self._changes.add_event("approval.requested", step, approval_id=approval_id, title=resolved.title)
 
+    def pause(self, step: str, pause: StepPause, at: int) -> None:
+        """Ends an attempt whose model's calls a person must approve, and requests an approval for each."""
+        row = self._set_status(step, StepStatus.WAITING)
+        row["pauses"] = self.pauses(step) + 1
+        self._changes.conversations[step] = pause.conversation
+        for call in pause.calls:
+            self._changes.approvals.append(
+                {
+                    "approval_id": call.approval_id,
+                    "run_id": self._run_id,
+                    "segment_id": self._segment_id,
+                    "step": step,
+                    "title": call.title,
+                    "instructions": None,
+                    "state": _PENDING,
+                    "requested_at": at,
+                    "summary": None,
+                    "tool_call": call.tool_call,
+                    **end_columns(_OF_CALLS, at),
+                }
+            )
+            self._changes.counts["approvals_pending"] += 1
+            self._changes.add_event("approval.requested", step, approval_id=call.approval_id, title=call.title)
+
+    def resumes(self, step: str) -> bool:
+        """Returns whether the step's present attempt goes on after calls of tools that waited for a person."""
+        return step in self._resuming
+
+    def pauses(self, step: str) -> int:
+        """Returns how many attempts of the step ended because calls of tools had to wait for a person."""
+        return self._rows[step]["pauses"] or 0
+
     def decide(self, approval: ApprovalRow, said: Statement, *, to_steps: bool) -> None:
         """Records a settled approval; with `to_steps`, other steps see `said` instead of the stored statement."""
         self._changes.events += settled_events(approval, said)
-        if to_steps and approval.state in APPROVAL_DECIDED:
+        if to_steps and approval.state in APPROVAL_DECIDED and approval.tool_call is None:
             row = self._rows[approval.step]
             row["value"] = decision_value(approval.state, said, approval.decided_at or 0)
             self._changes.steps[approval.step] = row
@@ -368,8 +413,10 @@ class StepStates:
     def _skipped_warning(self, step: str) -> str:
         return f"The optional step '{step}' was skipped. {self._unmet_reason(step)}"
 
-    def _set_status(self, step: str, status: StepStatus, **columns: Any) -> Row:
+    def _set_status(self, step: str, status: StepStatus, **columns: object) -> Row:
         row = self._rows[step]
+        if row["pauses"] and row["status"] == StepStatus.RUNNING:
+            self._changes.conversations[step] = None
         row.update(columns, status=status.value)
         self._changes.steps[step] = row
         return row

@@ -13,10 +13,12 @@ from backend.runtime.execution.item_bounds import StepItem
 from backend.runtime.execution.preparation import StepInputs, inputs_folder
 from backend.runtime.execution.run_capacity import RunCapacity
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.execution.steps import StepCompletion, StepFailure, StepWork
+from backend.runtime.execution.step_outcomes import StepCompletion, StepFailure, StepPause
+from backend.runtime.execution.steps import StepWork
 from backend.runtime.execution.traced_work import Work
+from backend.services.workflows.resolved_workflow import Phase
 
-StepOutcome = StepCompletion | FanOutCompletion | StepFailure
+StepOutcome = StepCompletion | FanOutCompletion | StepFailure | StepPause
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class StepWorkFactory:
 
     def _agent(self, step: str, failure: Mapping[str, str | None] | None = None) -> StepWork:
         claimed, states = self.claimed, self.claimed.step_states
+        resolved = states.resolved_step(step)
         return StepWork(
             context=self.context,
             run_id=claimed.run_id,
@@ -51,7 +54,7 @@ class StepWorkFactory:
             key_id=claimed.key_id,
             client_reference=claimed.client_reference,
             segment_id=self.segment_id,
-            step=states.resolved_step(step),
+            step=resolved,
             attempt=states.attempt(step),
             parameters=self.inputs.parameters,
             input_text=self.inputs.input_text,
@@ -63,6 +66,8 @@ class StepWorkFactory:
             on_executed=partial(self.release, step),
             budget=self.budget,
             on_lost_usage=states.add_usage,
+            may_ask=resolved.phase is Phase.MAIN and resolved.fan_out is None,
+            resumes=states.resumes(step),
         )
 
     def _child(self, step: str) -> ChildRun:

@@ -1,32 +1,32 @@
 """Runs one attempt of an agent step, and stores its files, log and progress events; returns its value or failure."""
 
-import asyncio
 import logging
 import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from backend.common import json_text, metrics, workflow_metrics
 from backend.common.json_text import JsonMapping, JsonText
-from backend.isolation.sandbox import StepPackages
 from backend.isolation.sandbox.inside.channel import EventBudget
-from backend.resources.environments.lock import PackagesError
 from backend.resources.redaction.confined_redactor import RedactionError
-from backend.runtime.agents import AgentDeps, StepFailed, StepRequest, run_step
+from backend.runtime.agents import StepFailed, StepRequest, run_step
 from backend.runtime.agents.base import EventData, event_budget
 from backend.runtime.agents.model_meter import ModelMeter, RunBudget
+from backend.runtime.agents.pauses import StepPaused
 from backend.runtime.agents.progress import dropped_warning
 from backend.runtime.execution import retries
 from backend.runtime.execution.attempt_recorders import AttemptRecorders
 from backend.runtime.execution.item_bounds import StepItem
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.execution.slots import limits_of, memory_of
+from backend.runtime.execution.step_environment import built_packages, limits_within, usable_root
 from backend.runtime.execution.step_files import files_of, move_files_for_steps
+from backend.runtime.execution.step_outcomes import StepCompletion, StepFailure, StepPause
+from backend.runtime.execution.step_pauses import StepPauses
 from backend.runtime.execution.step_secrets import step_secrets
 from backend.runtime.execution.step_tools import StepTools
 from backend.runtime.promotion import discard, skipped_warning, store_files
@@ -46,47 +46,14 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class StepCompletion:
-    """A completed attempt: return value as JSON text, stored files, counts of sweeps by stage, and warnings.
-
-    `swept` are the total counts of value and files, None unless the policy covers `steps`. `skipped` counts by kind the
-    omitted entries of an item's folder; the fan-out adds them to one warning. `usage` is the attempt's use of a model,
-    None without an answered call.
-    """
-
-    value: str
-    files: list[StepFile]
-    redacted: list[StageCounts]
-    warnings: list[str] = field(default_factory=list)
-    swept: Counts | None = None
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    usage: AttemptUsage | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StepFailure:
-    """A failed attempt; `type` and `message` are swept for the caller, other fields are as in `StepFailed`.
-
-    `unswept_type` only decides on retries, and is never shown. `usage` is as in `StepCompletion`.
-    """
-
-    type: str
-    message: str
-    final: bool = False
-    retry_after: float | None = None
-    unswept_type: str = ""
-    redacted: list[StageCounts] = field(default_factory=list)
-    usage: AttemptUsage | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class StepWork:
     """One attempt of one step, or of one `item` of its fan-out.
 
     `inputs` is None where the workflow declares none; `keep_files` says that other steps need its files.
     `failure` tells a step of `on_failure` or `always` which step failed the run, with code and message. `on_executed`
     is called once the step's processes have ended, before sweeps. `on_lost_usage` gets the use of a model by an attempt
-    without an outcome, such as a cancelled one. `budget` is the run's.
+    without an outcome, such as a cancelled one. `budget` is the run's. `may_ask` says that calls of tools may wait for
+    a person, and `resumes` that the attempt goes on after such calls.
     """
 
     context: SegmentContext
@@ -108,6 +75,8 @@ class StepWork:
     budget: RunBudget
     on_lost_usage: Callable[[AttemptUsage], None]
     item: StepItem | None = None
+    may_ask: bool = False
+    resumes: bool = False
 
     @property
     def item_index(self) -> int | None:
@@ -123,7 +92,7 @@ class StepWork:
     def _data_limits(self) -> StepDataLimits:
         return self.context.step_data if self.item is None else self.item.bounds.of_one
 
-    async def run(self) -> StepCompletion | StepFailure:
+    async def run(self) -> StepCompletion | StepFailure | StepPause:
         """Runs the attempt to its end; on return or cancellation its processes have ended.
 
         Raises:
@@ -135,22 +104,29 @@ class StepWork:
             self.context, self.run_id, self._place, self.attempt, self.redaction, self._data_limits.log_bytes
         )
         meter = ModelMeter(self.budget)
+        pauses = StepPauses(self.context, self.run_id, self.step.step, self.redaction)
         try:
             try:
-                outcome = await self._attempt(events, texts, meter)
+                outcome = await self._attempt(events, texts, meter, pauses)
             finally:
                 await texts.abandon()
                 await self._record_dropped_events(events)
         except BaseException:
             if (usage := self._usage(meter)) is not None:
                 self.on_lost_usage(usage)
+            await pauses.discard_files()
             raise
+        usage = self._usage(meter)
+        if isinstance(outcome, StepPause):
+            return replace(outcome, usage=usage)
+        if isinstance(outcome, StepFailure):
+            await pauses.discard_files()
         agent = "none" if self.step.agent is None else self.step.agent["type"]
         named = "completed" if isinstance(outcome, StepCompletion) else "failed"
         seconds = perf_counter() - began
         metrics.STEP_SECONDS.observe(seconds, agent, named)
         workflow_metrics.count_attempt(self.workflow_id, self.step.step, named, seconds)
-        return replace(outcome, usage=self._usage(meter))
+        return replace(outcome, usage=usage)
 
     def _usage(self, meter: ModelMeter) -> AttemptUsage | None:
         """Returns the use of a model that the meter has counted; None without an answered call."""
@@ -169,10 +145,10 @@ class StepWork:
         )
 
     async def _attempt(
-        self, events: EventBudget, texts: AttemptRecorders, meter: ModelMeter
-    ) -> StepCompletion | StepFailure:
+        self, events: EventBudget, texts: AttemptRecorders, meter: ModelMeter, pauses: StepPauses
+    ) -> StepCompletion | StepFailure | StepPause:
         try:
-            return await self._run_agent(events, texts, meter)
+            return await self._run_agent(events, texts, meter, pauses)
         except StepFailed as failure:
             metrics.STEP_FAILURES.add(metrics.BY_THE_AGENT if failure.by_the_agent else failure.type)
             asked = await texts.finish(failure.log)
@@ -184,23 +160,17 @@ class StepWork:
             _LOG.exception("Step %s of run %s failed unexpectedly", self.step.step, self.run_id)
             return StepFailure("InternalError", "the runtime could not carry out the step")
 
-    async def _run_agent(self, events: EventBudget, texts: AttemptRecorders, meter: ModelMeter) -> StepCompletion:
+    async def _run_agent(
+        self, events: EventBudget, texts: AttemptRecorders, meter: ModelMeter, pauses: StepPauses
+    ) -> StepCompletion | StepPause:
         agent, name = self.step.agent, self.step.agent_name
         if agent is None:
             missing = f"there is no agent named '{name}'" if name else "the step has no agent"
             raise StepFailed("AgentUnavailable", missing, final=True)
-        limits = limits_of(self.step.environment, self.context.output_limits, self.step.timeout_seconds)
-        if limits.network == "full" and self.context.network == "none":
-            reason = "its environment asks for the network, which this deployment allows no step (runtime.network)"
-            raise StepFailed("NetworkNotAllowed", reason, final=True)
-        memory_mb, most = memory_of(self.step), self.context.slots.memory_mb
-        if memory_mb > most:
-            reason = (
-                f"its environment asks for {memory_mb} MB of memory, and steps may use {most} here (runtime.memory_mb)"
-            )
-            raise StepFailed("MemoryNotAvailable", reason, final=True)
+        limits = limits_within(self.context, self.step)
         if agent["type"] == "python" or self.step.tools:
-            limits = replace(limits, packages=await self._packages())
+            packages = await built_packages(self.context, self.step.environment)
+            limits = replace(limits, packages=packages, root=await usable_root(self.context, self.step.environment))
         # No handle has a dot, so that step `a-1` differs from item 1 of step `a`.
         name = self._place.replace("/", ".")
         folder = self.context.folder_of_run(self.run_id) / "outputs" / f"{name}-{self.attempt}"
@@ -235,6 +205,8 @@ class StepWork:
             meter=meter,
             tools=self.step.tools,
             transcript=texts.transcript if agent.get("keep_transcript") else None,
+            may_ask=self.may_ask,
+            resumed=await pauses.load() if self.resumes else None,
         )
         tools = StepTools(
             context=self.context,
@@ -243,14 +215,17 @@ class StepWork:
             step=self.step,
             attempt=self.attempt,
             item=self.item,
+            redaction=self.redaction,
             source_of=self._source,
             sweep=self._sweep,
             append=self._append,
         )
-        deps = AgentDeps(
-            self.context.sandbox, self.context.models, tools.answer_mismatch, self._read_value, tools.services()
-        )
-        result = await run_step(deps, request, self._on_progress)
+        try:
+            result = await run_step(tools.deps(self._read_value), request, self._on_progress)
+        except StepPaused as paused:
+            redacted = await texts.finish(paused.log)
+            stored = await self._store(folder, paused.shared) if folder.exists() else []
+            return await pauses.pause(paused, stored, redacted)
         if self.redaction is not None:
             # A sweep may take long, and steps of other runs must not wait for its slot.
             self.on_executed()
@@ -260,14 +235,19 @@ class StepWork:
         asked = await texts.finish(result.log)
         value, redacted = await self._sweep(STEPS, result.value)
         redacted += asked
-        left: list[StepFile] = []
+        left: list[StepFile] = [*pauses.files]
         skipped = Counter(result.skipped)
         if self.item is not None and folder.exists():
             bounds = self.item.bounds
             skipped += await self.context.in_slow_thread(lambda: bounds.trim(folder, result.shared))
         if folder.exists():
-            left, kept = await self._store_and_keep(folder, result.shared)
+            stored, kept = await self._store_and_keep(folder, result.shared)
+            left += stored
             redacted += kept
+            if pauses.files:
+                # Only files of this attempt are on this disk; later steps restore all of them from the objects.
+                rest = self.context.files_of_run(self.run_id) / self._place
+                await self.context.in_slow_thread(lambda: shutil.rmtree(rest, ignore_errors=True))
         warnings = [skipped_warning(self.step.step, skipped, limits.outputs)] if skipped and self.item is None else []
         swept = Counts() if sweeps else None
         if swept is not None:
@@ -287,22 +267,6 @@ class StepWork:
         if files is None:
             raise StepFailed("AgentUnavailable", "the agent's code is not stored any more", final=True)
         return files
-
-    async def _packages(self) -> StepPackages | None:
-        """Returns the packages of the environment, built on this machine if they are not yet."""
-        python = self.step.environment.get("python")
-        if not python:
-            return None
-        packages, digest = self.context.packages, python["lock"]
-        try:
-            built = await self.context.in_slow_thread(lambda: packages.find(digest))
-            if built is None:
-                # A cancelled step stops waiting, and the build goes on.
-                built = await asyncio.wrap_future(packages.begin(digest))
-        except PackagesError as error:
-            reason = f"the packages of its environment could not be built: {error}"
-            raise StepFailed("PackagesUnavailable", reason) from error
-        return StepPackages(built.folder, tuple(python["preload"]))
 
     async def _read_value(self, text: str) -> JsonText:
         """Returns a large return value, parsed in a process that can be killed; raises UnstorableJsonError."""
@@ -404,12 +368,7 @@ class StepWork:
 
     async def _store_and_keep(self, folder: Path, shared: set[str]) -> tuple[list[StepFile], list[StageCounts]]:
         """Stores the step's files as objects, and keeps them on disk for the steps that need them."""
-        what = f"Storing the files of step {self.step.step} of run {self.run_id}"
-        try:
-            files = await retries.RESOURCE.run(lambda: self._store_files(folder, shared), what)
-        except OSError as error:
-            _LOG.exception("%s failed", what)
-            raise StepFailed("OutputsNotStored", "what the step left could not be stored") from error
+        files = await self._store(folder, shared)
         try:
             return files, await self.context.in_cancellable_thread(lambda halt: self._keep_on_disk(folder, halt))
         except BaseException as error:
@@ -417,6 +376,15 @@ class StepWork:
             if isinstance(error, RedactionError):
                 raise _redaction_failed("what the step left", error) from error
             raise
+
+    async def _store(self, folder: Path, shared: set[str]) -> list[StepFile]:
+        """Stores the step's files as objects; raises StepFailed."""
+        what = f"Storing the files of step {self.step.step} of run {self.run_id}"
+        try:
+            return await retries.RESOURCE.run(lambda: self._store_files(folder, shared), what)
+        except OSError as error:
+            _LOG.exception("%s failed", what)
+            raise StepFailed("OutputsNotStored", "what the step left could not be stored") from error
 
     async def _store_files(self, folder: Path, shared: set[str]) -> list[StepFile]:
         """Stores the files as objects; a cancellation removes them again."""

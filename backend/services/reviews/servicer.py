@@ -122,12 +122,18 @@ class Reviews:
         ]
         return reviews_pb2.ListAllDecisionsResponse(items=items, next_page_token=token)
 
-    def count_pending(self, workflow_ids: frozenset[str] | None) -> reviews_pb2.CountPendingApprovalsResponse:
-        """Returns the number of waiting approvals of some workflows, and of each gate."""
+    def count_pending(
+        self, workflow_ids: frozenset[str] | None, *, total_only: bool = False
+    ) -> reviews_pb2.CountPendingApprovalsResponse:
+        """Returns the number of waiting approvals of some workflows, and unless `total_only` of each gate."""
 
         def work(tx: Tx) -> reviews_pb2.CountPendingApprovalsResponse:
+            if total_only and workflow_ids is None:
+                return reviews_pb2.CountPendingApprovalsResponse(total=sql.pending_total(tx))
             rows = sql.gates(tx, _MOST_GATES, workflow_ids)
             total = sql.pending_total(tx) if workflow_ids is None else sum(row.pending for row in rows)
+            if total_only:
+                return reviews_pb2.CountPendingApprovalsResponse(total=total)
             gates = [reviews_pb2.PendingGate(**row._asdict()) for row in rows]
             return reviews_pb2.CountPendingApprovalsResponse(total=total, gates=gates)
 
@@ -222,4 +228,4 @@ class ReviewsServicer(reviews_pb2_grpc.ReviewsServiceServicer):
         self, request: reviews_pb2.CountPendingApprovalsRequest, context: grpc.ServicerContext
     ) -> reviews_pb2.CountPendingApprovalsResponse:
         """Returns the number of waiting approvals, and of each gate."""
-        return self._reviews.count_pending(principal_of(context).workflow_ids)
+        return self._reviews.count_pending(principal_of(context).workflow_ids, total_only=request.total_only)

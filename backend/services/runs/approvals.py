@@ -95,6 +95,8 @@ class Approvals:
     def decide(self, request: runs_pb2.DecideApprovalRequest, caller: Principal) -> runs_pb2.DecideApprovalResponse:
         """Records a decision and queues the segment that continues the run, and after a rejection fails it.
 
+        A rejected call of a tool fails nothing: the model is told.
+
         Raises:
             ApiError: `not_found`; `forbidden` to a person who is none of the approvers; `invalid_request` where it was
                 decided or withdrawn before, where its deadline has passed, and where the form does not fit.
@@ -128,15 +130,18 @@ class Approvals:
                 tx, approval_id, state=decision.state, actor=actor, comment=said.comment, form=said.form, at=at
             ):
                 raise invalid("approval_id", "must wait for a decision; this one was settled meanwhile")
-            approvals_sql.finish_step(
-                tx,
-                row.run_id,
-                row.step,
-                status=decision.step_status,
-                value=lifecycle.decision_value(decision.state, said, at),
-                error=decision.step_error,
-                at=at,
-            )
+            if row.tool_call is not None:
+                approvals_sql.release_step(tx, row.run_id, row.step)
+            else:
+                approvals_sql.finish_step(
+                    tx,
+                    row.run_id,
+                    row.step,
+                    status=decision.step_status,
+                    value=lifecycle.decision_value(decision.state, said, at),
+                    error=decision.step_error,
+                    at=at,
+                )
             lifecycle.continue_run(tx, row.run_id, at)
             audit.record(
                 tx,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Text, bindparam, func, literal_column, tuple_, update
+from sqlalchemy import BigInteger, ColumnElement, Text, bindparam, exists, func, literal_column, tuple_, update
 
 from backend.common.states import ApprovalState, StepStatus
 from backend.services.runs.sql import STARTED_BY
@@ -40,6 +40,7 @@ class PendingApprovalRow(NamedTuple):
     approvers: str | None
     form_schema: str | None
     summary: str | None
+    tool_call: str | None
 
 
 class FoundApprovalRow(NamedTuple):
@@ -56,6 +57,7 @@ class FoundApprovalRow(NamedTuple):
     remind_at: int | None
     approvers: str | None
     form_schema: str | None
+    tool_call: str | None
 
 
 class DueApprovalRow(NamedTuple):
@@ -157,6 +159,21 @@ _FINISH_STEP = Command(
         error_message=bindparam("new_error_message"),
     )
 )
+_OTHERS: Final = approvals.alias("others")
+_RELEASE_STEP = Command(
+    update(steps)
+    .where(
+        steps.c.run_id == bindparam("of_run_id"),
+        steps.c.step == bindparam("of_step"),
+        steps.c.status == literal_column(f"'{StepStatus.WAITING}'"),
+        ~exists().where(
+            _OTHERS.c.run_id == bindparam("of_run_id"),
+            _OTHERS.c.step == bindparam("of_step"),
+            _OTHERS.c.state == literal_column(f"'{ApprovalState.PENDING}'"),
+        ),
+    )
+    .values(status=StepStatus.PENDING)
+)
 _ONE_LESS: Final = {"approvals_pending": runs.c.approvals_pending - _ONE}
 _ONE_COMPLETED: Final = {"steps_completed": runs.c.steps_completed + _ONE}
 _COUNT: Final[Mapping[bool, Command]] = {
@@ -226,9 +243,9 @@ def mark_reminded(tx: Tx, approval_id: str, at: int) -> bool:
 def finish_step(
     tx: Tx, run_id: str, step: str, *, status: str, value: str | None, error: tuple[str, str] | None, at: int
 ) -> None:
-    """Writes the end of a decision's step, with code and message of an error, and the run's counters.
+    """Ends the step of a decided approval, with code and message of an error, and counts it on the run.
 
-    A step that does not wait for the decision stays as it is.
+    A step that no longer waits for the decision stays unchanged.
     """
     code, message = error or (None, None)
     finished = tx.run(
@@ -243,3 +260,10 @@ def finish_step(
     )
     tx.announce(run_id)
     tx.enqueue(_COUNT[finished == 1 and status == StepStatus.COMPLETED], of_run_id=run_id)
+
+
+def release_step(tx: Tx, run_id: str, step: str) -> None:
+    """Lets a step go on once all of its calls of tools are decided, and counts one approval less."""
+    tx.run(_RELEASE_STEP, of_run_id=run_id, of_step=step)
+    tx.announce(run_id)
+    tx.enqueue(_COUNT[False], of_run_id=run_id)

@@ -64,15 +64,18 @@ def expire(tx: Tx, approval_id: str, at: int) -> bool:
         return False
     if not approvals_sql.decide(tx, approval_id, state=state, actor=None, comment=said.comment, form=None, at=at):
         return False
-    approvals_sql.finish_step(
-        tx,
-        row.run_id,
-        row.step,
-        status=StepStatus.BLOCKED,
-        value=lifecycle.decision_value(state, said, at) if rejects else None,
-        error=(INVARIANT_BLOCKED, _ERRORS[action]),
-        at=at,
-    )
+    if row.tool_call is not None:
+        approvals_sql.release_step(tx, row.run_id, row.step)
+    else:
+        approvals_sql.finish_step(
+            tx,
+            row.run_id,
+            row.step,
+            status=StepStatus.BLOCKED,
+            value=lifecycle.decision_value(state, said, at) if rejects else None,
+            error=(INVARIANT_BLOCKED, _ERRORS[action]),
+            at=at,
+        )
     lifecycle.continue_run(tx, row.run_id, at)
     details = {"run_id": row.run_id, "on_deadline": action}
     audit.record(tx, at=at, actor=ACTOR, action="approval.expired", target=approval_id, details=details)

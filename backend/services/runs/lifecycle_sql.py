@@ -211,6 +211,7 @@ ADD_APPROVAL = Command(
         "remind_at",
         "approvers",
         "form_schema",
+        "tool_call",
     ],
 )
 _SETTLED = (
@@ -251,7 +252,7 @@ def _cancel(statuses: Iterable[StepStatus]) -> Command:
     return Command(
         update(steps)
         .where(steps.c.run_id == _RUN, steps.c.status.in_([literal_column(f"'{status}'") for status in statuses]))
-        .values(status=StepStatus.CANCELLED, finished_at=case((steps.c.started_at.is_not(None), _AT)))
+        .values(status=StepStatus.CANCELLED, finished_at=case((steps.c.started_at.is_not(None), _AT)), paused=None)
     )
 
 

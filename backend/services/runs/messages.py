@@ -188,6 +188,9 @@ def pending_approval(row: PendingApprovalRow, at: int, decider: Decider) -> runs
         summary=row.summary,
         excluded=not decider.may_decide(approvers),
     )
+    if row.tool_call is not None:
+        call = json_text.parse(row.tool_call)
+        message.tool_call.tool, message.tool_call.arguments = call["tool"], json_text.write(call["arguments"])
     set_milliseconds(message.waiting, max(0, at - row.requested_at))
     if row.deadline_at is not None:
         set_milliseconds(message.deadline_at, row.deadline_at)

@@ -126,7 +126,7 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         self, request: sessions_pb2.GetSessionRequest, context: grpc.ServicerContext
     ) -> sessions_pb2.Session:
         """Returns the session of a token, with its person."""
-        session = self._sign_ins.session(request.token)
+        session = self._sign_ins.session(request.token, used=not request.automatic)
         return sessions_pb2.Session(
             user=user_message(
                 session,

@@ -131,15 +131,15 @@ class SignIns:
             return False
         return not self._services.database.read(lambda tx: passkeys_sql.count(tx, person.name))
 
-    def session(self, token: str) -> sql.SessionRow:
-        """Returns the session of a token with the columns of its user, and records that it was used.
+    def session(self, token: str, *, used: bool = True) -> sql.SessionRow:
+        """Returns the session of a token with the columns of its user; records the use if it was `used`.
 
         Raises:
             ApiError: `unauthorized`, the session has ended or never existed.
         """
         token_sha256, now = rules.sha256_hex(token), self._services.clock()
         session = self._services.database.read(lambda tx: self._require_session(tx, token_sha256))
-        if rules.must_record_use(session.used_at, now):
+        if used and rules.must_record_use(session.used_at, now):
             self._services.database.write(lambda tx: sql.use_session(tx, token_sha256, now), lock_key=sql.LOCK_KEY)
         return session
 

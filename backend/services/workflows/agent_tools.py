@@ -42,6 +42,15 @@ def server_tools(agent: JsonMapping) -> list[JsonMapping]:
     return [tool for tool in _tool_objects(agent) if "mcp" in tool]
 
 
+def confirmed_functions(agent: JsonMapping) -> frozenset[str]:
+    """Returns the names of the functions whose calls a person must approve."""
+    found: set[str] = set()
+    for tool in _tool_objects(agent):
+        if tool.get("confirm"):
+            found |= {function_name(tool["agent"])} if "agent" in tool else set(tool["only"])
+    return frozenset(found)
+
+
 def is_allowed_server(url: str, hosts: AbstractSet[str]) -> bool:
     """Returns whether an MCP server is on one of the hosts that the deployment allows."""
     # Parsed as the client does; imported here, because commands that start a backend do not need it.

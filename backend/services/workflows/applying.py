@@ -15,6 +15,7 @@ from backend.common.errors import invalid
 from backend.common.json_text import JsonMapping, JsonObject, canonical
 from backend.resources.environments.lock import PackagesError, interpreter_tag
 from backend.resources.environments.store import PackageStore
+from backend.resources.roots.store import RootStore
 from backend.services.audit import sql as audit
 from backend.services.dependencies import Services
 from backend.services.workflows import definitions, definitions_sql, resources_sql, sql, versions_sql
@@ -36,6 +37,9 @@ from workflow_api.v1 import definitions_pb2, workflows_pb2
 
 LOCKED = ("interpreter", "lock", "versions")
 """Fields of `python` that locking adds: tag of the interpreter, digest of the lock, and locked packages."""
+
+_MOST_ROOTS_NAMED: Final = 20
+_HOW_TO_ADD: Final = "an operator adds one by `workflow-api environments roots add`"
 
 Place = tuple[str | int, ...]
 
@@ -77,6 +81,33 @@ def lock_packages(
     if problems:
         raise refused(problems)
     return locked
+
+
+def pin_roots(store: RootStore, manifests: Sequence[Manifest], files: Iterable[ManifestText]) -> list[Manifest]:
+    """Returns the manifests with the digest of each root that an environment names; `files` are their source files.
+
+    Raises:
+        ApiError: `invalid_request`, if this machine has no root of the name.
+    """
+    texts = {file.name: file.text for file in files}
+    pinned: list[Manifest] = []
+    problems: list[tuple[str, str]] = []
+    for manifest in manifests:
+        definition = json.loads(manifest.definition) if manifest.kind == "Environment" else {}
+        name = definition.get("root")
+        root = None if name is None else store.get(name)
+        if root is not None:
+            definition = {**definition, "root_digest": root.digest}
+            pinned.append(replace(manifest, definition=canonical(definition)))
+            continue
+        pinned.append(manifest)
+        if name is not None:
+            known = ", ".join(each.name for each in store.all()[:_MOST_ROOTS_NAMED]) or "none"
+            reason = f"must name a root of the backend's machine ({known}), not '{name}': {_HOW_TO_ADD}"
+            problems.append(_problem(manifest, texts[manifest.file], ("root",), reason))
+    if problems:
+        raise refused(problems)
+    return pinned
 
 
 def _lock(
@@ -135,7 +166,12 @@ def difference(before: JsonMapping, after: JsonMapping, names: tuple[str, str]) 
 def _manifest(kind: str, definition: JsonMapping) -> JsonObject:
     """Returns a manifest with the digests of its files, its locked packages, and the versions that it uses."""
     python = definition.get("python") or {}
-    beside = {"files": definition.get("files"), "locked": python.get("versions"), "uses": definition.get("uses")}
+    beside = {
+        "files": definition.get("files"),
+        "locked": python.get("versions"),
+        "root_digest": definition.get("root_digest"),
+        "uses": definition.get("uses"),
+    }
     return {**manifest_value(kind, definition), **{name: value for name, value in beside.items() if value}}
 
 
@@ -218,6 +254,7 @@ def apply_files(
     manifests = load_manifests(files, services.schemas.manifest_checks(), variables)
     if expected:
         require_expected(manifests, expected)
+    manifests = pin_roots(packages.roots, manifests, files)
     manifests = lock_packages(services.database, packages, manifests, files, upgrade=request.upgrade_packages)
     now = services.clock()
     capabilities = services.capabilities

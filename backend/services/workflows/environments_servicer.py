@@ -14,7 +14,7 @@ from backend.services.audit import sql as audit
 from backend.services.dependencies import Services
 from backend.services.workflows.resource_reads import named_resource
 from backend.services.workflows.rules import package_reasons
-from backend.services.workflows.sql import EnvironmentRow, environments, touch
+from backend.services.workflows.sql import EnvironmentRow, environments, roots_in_use, touch
 from backend.storage.database import Tx
 from contract.times import to_timestamp
 from workflow_api.v1 import environments_pb2, environments_pb2_grpc, errors_pb2
@@ -43,7 +43,9 @@ class EnvironmentsServicer(environments_pb2_grpc.EnvironmentsServiceServicer):
             rows = environments(tx, after=str(name), limit=paging.rows_to_read)
             shown, token = paging.cut(rows, lambda row: (row.name,))
             items = [_message(tx, row) for row in shown]
-            return environments_pb2.ListEnvironmentBuildsResponse(items=items, next_page_token=token)
+            return environments_pb2.ListEnvironmentBuildsResponse(
+                items=items, next_page_token=token, roots_in_use=sorted(roots_in_use(tx))
+            )
 
         return self._services.database.snapshot(work)
 
@@ -109,6 +111,8 @@ def _message(tx: Tx, row: EnvironmentRow) -> environments_pb2.EnvironmentBuild:
         version=row.version,
         status=definition["status"],
         state=environments_pb2.ENVIRONMENT_BUILD_STATE_NO_PACKAGES,
+        root=definition.get("root") or "",
+        root_digest=definition.get("root_digest") or "",
     )
     if not python:
         return made

@@ -1,9 +1,9 @@
-"""SQL of workflows, of the revision that invalidates caches, and of lists of environments and publications."""
+"""SQL of workflows and sets, of the revision that invalidates caches, of lists of environments and publications."""
 
 import secrets
 from typing import Final, NamedTuple
 
-from sqlalchemy import and_, bindparam, insert, literal_column, select, update
+from sqlalchemy import Select, Text, and_, bindparam, insert, literal_column, select, update
 
 from backend.common.ids import new_id
 from backend.storage.database import Tx
@@ -156,17 +156,28 @@ _ENVIRONMENTS = Query(
 )
 
 
-_KEPT_LOCKS = ScalarQuery[str | None](
-    select(json_member(resource_versions.c.definition, "python", "lock").label("digest"))
-    .select_from(workflow_version_resources)
-    .join(
-        resource_versions,
-        and_(
-            resource_versions.c.resource_id == workflow_version_resources.c.resource_id,
-            resource_versions.c.version == workflow_version_resources.c.resource_version,
-        ),
+def _of_pinned_environments(*path: str) -> Select[str]:
+    """Returns a query for a member of the definition of each environment's version that a workflow version uses."""
+    return (
+        select(json_member(resource_versions.c.definition, *path).label("member"))
+        .select_from(workflow_version_resources)
+        .join(
+            resource_versions,
+            and_(
+                resource_versions.c.resource_id == workflow_version_resources.c.resource_id,
+                resource_versions.c.version == workflow_version_resources.c.resource_version,
+            ),
+        )
+        .where(workflow_version_resources.c.kind == literal_column("'environment'"))
+        .distinct()
     )
-    .where(workflow_version_resources.c.kind == literal_column("'environment'"))
+
+
+_KEPT_LOCKS = ScalarQuery[str | None](_of_pinned_environments("python", "lock"))
+_PINNED_ROOTS = ScalarQuery[str | None](_of_pinned_environments("root"))
+_NEWEST_ROOTS = ScalarQuery[str | None](
+    select(json_member(resources.c.definition, "root").label("member"))
+    .where(resources.c.kind == literal_column("'environment'"))
     .distinct()
 )
 
@@ -174,6 +185,11 @@ _KEPT_LOCKS = ScalarQuery[str | None](
 def locks_in_use(tx: Tx) -> set[str]:
     """Returns the digests of package locks that workflow versions use."""
     return {digest for digest in tx.scalars(_KEPT_LOCKS) if digest is not None}
+
+
+def roots_in_use(tx: Tx) -> set[str]:
+    """Returns the roots of environments at their newest version, and of those that workflow versions use."""
+    return {name for query in (_PINNED_ROOTS, _NEWEST_ROOTS) for name in tx.scalars(query) if name is not None}
 
 
 def environments(tx: Tx, *, after: str, limit: int) -> list[EnvironmentRow]:
@@ -201,3 +217,55 @@ _NEWEST = Query(
 def newest_publications(tx: Tx, graph_id: str) -> list[ListedPublicationRow]:
     """Returns the 20 most recently requested publications to a knowledge graph, the newest first."""
     return tx.all(_NEWEST, graph_id=graph_id)
+
+
+class OwnedRow(NamedTuple):
+    """A workflow or a resource, by its kind in the table, with the set that owns it."""
+
+    definition_id: str
+    kind: str
+    name: str
+    version: int
+    owner_set: str
+
+
+WORKFLOW: Final = "workflow"
+_OWNED_WORKFLOWS = Query(
+    OwnedRow,
+    select(
+        workflows.c.workflow_id.label("definition_id"),
+        literal_column(f"'{WORKFLOW}'").label("kind"),
+        workflows.c.name,
+        workflows.c.newest_version.label("version"),
+        workflows.c.owner_set,
+    ).where(workflows.c.owner_set.is_not(None), workflows.c.deleted_at.is_(None)),
+)
+# In a rolling upgrade, a backend of the previous release leaves the owner of definitions that it deletes.
+_OWNED_RESOURCES = Query(
+    OwnedRow,
+    select(
+        resources.c.resource_id.label("definition_id"),
+        resources.c.kind,
+        resources.c.name,
+        resources.c.version,
+        resources.c.owner_set,
+    ).where(resources.c.owner_set.is_not(None), ~resources.c.kind.like(literal_column(f"'{DELETED}%'"))),
+)
+_NEW_OWNER: Final = bindparam("new_owner", type_=Text)
+_OWN_WORKFLOW = Command(
+    update(workflows).where(workflows.c.workflow_id == bindparam("of")).values(owner_set=_NEW_OWNER)
+)
+_OWN_RESOURCE = Command(
+    update(resources).where(resources.c.resource_id == bindparam("of")).values(owner_set=_NEW_OWNER)
+)
+
+
+def owned_by_sets(tx: Tx) -> list[OwnedRow]:
+    """Returns every definition that a set owns; there are at most 256 of each kind."""
+    return [*tx.all(_OWNED_WORKFLOWS), *tx.all(_OWNED_RESOURCES)]
+
+
+def change_owner(tx: Tx, kind: str, definition_id: str, owner_set: str | None) -> None:
+    """Writes the set that owns a definition of a kind in the tables; None for no set."""
+    tx.enqueue(_OWN_WORKFLOW if kind == WORKFLOW else _OWN_RESOURCE, of=definition_id, new_owner=owner_set)
+    touch(tx)

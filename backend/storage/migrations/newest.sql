@@ -164,7 +164,7 @@ CREATE TABLE approvals (
 	decided_at BIGINT, 
 	decided_by TEXT, 
 	comment TEXT, 
-	continued_in TEXT, deadline_at BIGINT, remind_at BIGINT, reminded_at BIGINT, on_deadline TEXT, approvers TEXT, form_schema TEXT, form TEXT, summary TEXT, 
+	continued_in TEXT, deadline_at BIGINT, remind_at BIGINT, reminded_at BIGINT, on_deadline TEXT, approvers TEXT, form_schema TEXT, form TEXT, summary TEXT, tool_call TEXT, 
 	CONSTRAINT pk_approvals PRIMARY KEY (approval_id), 
 	CONSTRAINT fk_approvals_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
@@ -240,7 +240,7 @@ CREATE TABLE steps (
 	finished_at BIGINT, 
 	error_code TEXT, 
 	error_message TEXT, 
-	value TEXT, files_count INTEGER, reused_from TEXT, phase TEXT, items_total INTEGER, items_completed INTEGER, items_failed INTEGER, items_from TEXT, 
+	value TEXT, files_count INTEGER, reused_from TEXT, phase TEXT, items_total INTEGER, items_completed INTEGER, items_failed INTEGER, items_from TEXT, pauses INTEGER, paused TEXT, 
 	CONSTRAINT pk_steps PRIMARY KEY (run_id, position), 
 	CONSTRAINT fk_steps_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
@@ -681,4 +681,4 @@ CREATE TABLE step_transcript_parts (
 );
 CREATE INDEX ix_step_transcript_parts_superseded ON step_transcript_parts (superseded_at) WHERE superseded_at IS NOT NULL;
 CREATE INDEX ix_runs_failed ON runs (finished_at) WHERE status = 'failed';
-INSERT INTO alembic_version (version_num) VALUES ('0039');
+INSERT INTO alembic_version (version_num) VALUES ('0040');

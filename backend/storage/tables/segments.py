@@ -19,6 +19,7 @@ segments = Table(
     # The process that runs it: an id made at its start and never used again.
     Column("owner", Text),
     Column("created_at", BigInteger, nullable=False),
+    # Time of the dispatch to an engine; null while no engine has it.
     Column("handed_over_at", BigInteger),
     Column("started_at", BigInteger),
     Column("ended_at", BigInteger),
@@ -85,6 +86,10 @@ steps = Table(
     Column("items_failed", Integer),
     # The run whose completed items a fan-out reuses where they are unchanged.
     Column("items_from", Text),
+    # Attempts that ended with calls of tools for a person to approve; null for none.
+    Column("pauses", Integer),
+    # The conversation that the next attempt goes on with, as JSON; null unless such calls wait, or are to be made.
+    Column("paused", Text),
 )
 
 
@@ -114,6 +119,7 @@ class StepRow(NamedTuple):
     items_completed: int | None
     items_failed: int | None
     items_from: str | None
+    pauses: int | None
 
 
 # The items of a fan-out, until its step completes: the step then has their values.
@@ -209,6 +215,8 @@ approvals = Table(
     Column("form", Text),
     # What the workflow says about it to people, swept.
     Column("summary", Text),
+    # The call of a model's tool that it is about, as JSON; its arguments are swept.
+    Column("tool_call", Text),
     Index(None, "run_id", "requested_at"),
     partial_index(
         "ix_approvals_pending",
@@ -245,6 +253,7 @@ class ApprovalRow(NamedTuple):
     on_deadline: str | None
     form_schema: str | None
     form: str | None
+    tool_call: str | None
 
 
 step_logs = Table(

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"workflow_api/v1/environments.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\xb5\x01\n\x0cMachineBuild\x12\x0f\n\x07machine\x18\x01 \x01(\t\x12\x35\n\x05state\x18\x02 \x01(\x0e\x32&.workflow_api.v1.EnvironmentBuildState\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x12\n\x05\x62ytes\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12.\n\nupdated_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x08\n\x06_bytes\"\x9e\x02\n\x10\x45nvironmentBuild\x12\x16\n\x0e\x65nvironment_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x0e\n\x06status\x18\x04 \x01(\t\x12\x35\n\x05state\x18\x05 \x01(\x0e\x32&.workflow_api.v1.EnvironmentBuildState\x12\x0f\n\x07message\x18\x06 \x01(\t\x12\x10\n\x08packages\x18\x07 \x03(\t\x12\x0e\n\x06locked\x18\x08 \x03(\t\x12\x13\n\x0block_digest\x18\t \x01(\t\x12\x13\n\x0binterpreter\x18\n \x01(\t\x12/\n\x08machines\x18\x0b \x03(\x0b\x32\x1d.workflow_api.v1.MachineBuild\"n\n\x1cListEnvironmentBuildsRequest\x12#\n\tpage_size\x18\x01 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xe8\x07@dH\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"\x83\x01\n\x1dListEnvironmentBuildsResponse\x12\x30\n\x05items\x18\x01 \x03(\x0b\x32!.workflow_api.v1.EnvironmentBuild\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"4\n\x1aGetEnvironmentBuildRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18P\"S\n\x1dGetEnvironmentBuildLogRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18P\x12\x1a\n\x07machine\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xff\x01\"a\n\x13\x45nvironmentBuildLog\x12\x11\n\x04text\x18\x01 \x01(\tH\x00\x88\x01\x01\x12.\n\nupdated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x07\n\x05_text\"1\n\x17\x42uildEnvironmentRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18P*\xd6\x01\n\x15\x45nvironmentBuildState\x12\'\n#ENVIRONMENT_BUILD_STATE_UNSPECIFIED\x10\x00\x12\'\n#ENVIRONMENT_BUILD_STATE_NO_PACKAGES\x10\x01\x12$\n ENVIRONMENT_BUILD_STATE_BUILDING\x10\x02\x12!\n\x1d\x45NVIRONMENT_BUILD_STATE_BUILT\x10\x03\x12\"\n\x1e\x45NVIRONMENT_BUILD_STATE_FAILED\x10\x04\x32\x8b\x04\n\x13\x45nvironmentsService\x12\x87\x01\n\x15ListEnvironmentBuilds\x12-.workflow_api.v1.ListEnvironmentBuildsRequest\x1a..workflow_api.v1.ListEnvironmentBuildsResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12w\n\x13GetEnvironmentBuild\x12+.workflow_api.v1.GetEnvironmentBuildRequest\x1a!.workflow_api.v1.EnvironmentBuild\"\x10\x90\x02\x01\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12\x80\x01\n\x16GetEnvironmentBuildLog\x12..workflow_api.v1.GetEnvironmentBuildLogRequest\x1a$.workflow_api.v1.EnvironmentBuildLog\"\x10\x90\x02\x01\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12n\n\x10\x42uildEnvironment\x12(.workflow_api.v1.BuildEnvironmentRequest\x1a!.workflow_api.v1.EnvironmentBuild\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"workflow_api/v1/environments.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\xb5\x01\n\x0cMachineBuild\x12\x0f\n\x07machine\x18\x01 \x01(\t\x12\x35\n\x05state\x18\x02 \x01(\x0e\x32&.workflow_api.v1.EnvironmentBuildState\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x12\n\x05\x62ytes\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12.\n\nupdated_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x08\n\x06_bytes\"\xc1\x02\n\x10\x45nvironmentBuild\x12\x16\n\x0e\x65nvironment_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x0e\n\x06status\x18\x04 \x01(\t\x12\x35\n\x05state\x18\x05 \x01(\x0e\x32&.workflow_api.v1.EnvironmentBuildState\x12\x0f\n\x07message\x18\x06 \x01(\t\x12\x10\n\x08packages\x18\x07 \x03(\t\x12\x0e\n\x06locked\x18\x08 \x03(\t\x12\x13\n\x0block_digest\x18\t \x01(\t\x12\x13\n\x0binterpreter\x18\n \x01(\t\x12/\n\x08machines\x18\x0b \x03(\x0b\x32\x1d.workflow_api.v1.MachineBuild\x12\x0c\n\x04root\x18\x0c \x01(\t\x12\x13\n\x0broot_digest\x18\r \x01(\t\"n\n\x1cListEnvironmentBuildsRequest\x12#\n\tpage_size\x18\x01 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xe8\x07@dH\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"\x99\x01\n\x1dListEnvironmentBuildsResponse\x12\x30\n\x05items\x18\x01 \x03(\x0b\x32!.workflow_api.v1.EnvironmentBuild\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x14\n\x0croots_in_use\x18\x03 \x03(\tB\x12\n\x10_next_page_token\"4\n\x1aGetEnvironmentBuildRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18P\"S\n\x1dGetEnvironmentBuildLogRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18P\x12\x1a\n\x07machine\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xff\x01\"a\n\x13\x45nvironmentBuildLog\x12\x11\n\x04text\x18\x01 \x01(\tH\x00\x88\x01\x01\x12.\n\nupdated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x07\n\x05_text\"1\n\x17\x42uildEnvironmentRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18P*\xd6\x01\n\x15\x45nvironmentBuildState\x12\'\n#ENVIRONMENT_BUILD_STATE_UNSPECIFIED\x10\x00\x12\'\n#ENVIRONMENT_BUILD_STATE_NO_PACKAGES\x10\x01\x12$\n ENVIRONMENT_BUILD_STATE_BUILDING\x10\x02\x12!\n\x1d\x45NVIRONMENT_BUILD_STATE_BUILT\x10\x03\x12\"\n\x1e\x45NVIRONMENT_BUILD_STATE_FAILED\x10\x04\x32\x8b\x04\n\x13\x45nvironmentsService\x12\x87\x01\n\x15ListEnvironmentBuilds\x12-.workflow_api.v1.ListEnvironmentBuildsRequest\x1a..workflow_api.v1.ListEnvironmentBuildsResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12w\n\x13GetEnvironmentBuild\x12+.workflow_api.v1.GetEnvironmentBuildRequest\x1a!.workflow_api.v1.EnvironmentBuild\"\x10\x90\x02\x01\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12\x80\x01\n\x16GetEnvironmentBuildLog\x12..workflow_api.v1.GetEnvironmentBuildLogRequest\x1a$.workflow_api.v1.EnvironmentBuildLog\"\x10\x90\x02\x01\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12n\n\x10\x42uildEnvironment\x12(.workflow_api.v1.BuildEnvironmentRequest\x1a!.workflow_api.v1.EnvironmentBuild\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -53,24 +53,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENVIRONMENTSSERVICE'].methods_by_name['GetEnvironmentBuildLog']._serialized_options = b'\220\002\001\262\273\030\t\010\001\"\002\001\017:\001\002'
   _globals['_ENVIRONMENTSSERVICE'].methods_by_name['BuildEnvironment']._loaded_options = None
   _globals['_ENVIRONMENTSSERVICE'].methods_by_name['BuildEnvironment']._serialized_options = b'\262\273\030\t\010\001\"\002\001\017:\001\002'
-  _globals['_ENVIRONMENTBUILDSTATE']._serialized_start=1128
-  _globals['_ENVIRONMENTBUILDSTATE']._serialized_end=1342
+  _globals['_ENVIRONMENTBUILDSTATE']._serialized_start=1185
+  _globals['_ENVIRONMENTBUILDSTATE']._serialized_end=1399
   _globals['_MACHINEBUILD']._serialized_start=120
   _globals['_MACHINEBUILD']._serialized_end=301
   _globals['_ENVIRONMENTBUILD']._serialized_start=304
-  _globals['_ENVIRONMENTBUILD']._serialized_end=590
-  _globals['_LISTENVIRONMENTBUILDSREQUEST']._serialized_start=592
-  _globals['_LISTENVIRONMENTBUILDSREQUEST']._serialized_end=702
-  _globals['_LISTENVIRONMENTBUILDSRESPONSE']._serialized_start=705
-  _globals['_LISTENVIRONMENTBUILDSRESPONSE']._serialized_end=836
-  _globals['_GETENVIRONMENTBUILDREQUEST']._serialized_start=838
-  _globals['_GETENVIRONMENTBUILDREQUEST']._serialized_end=890
-  _globals['_GETENVIRONMENTBUILDLOGREQUEST']._serialized_start=892
-  _globals['_GETENVIRONMENTBUILDLOGREQUEST']._serialized_end=975
-  _globals['_ENVIRONMENTBUILDLOG']._serialized_start=977
-  _globals['_ENVIRONMENTBUILDLOG']._serialized_end=1074
-  _globals['_BUILDENVIRONMENTREQUEST']._serialized_start=1076
-  _globals['_BUILDENVIRONMENTREQUEST']._serialized_end=1125
-  _globals['_ENVIRONMENTSSERVICE']._serialized_start=1345
-  _globals['_ENVIRONMENTSSERVICE']._serialized_end=1868
+  _globals['_ENVIRONMENTBUILD']._serialized_end=625
+  _globals['_LISTENVIRONMENTBUILDSREQUEST']._serialized_start=627
+  _globals['_LISTENVIRONMENTBUILDSREQUEST']._serialized_end=737
+  _globals['_LISTENVIRONMENTBUILDSRESPONSE']._serialized_start=740
+  _globals['_LISTENVIRONMENTBUILDSRESPONSE']._serialized_end=893
+  _globals['_GETENVIRONMENTBUILDREQUEST']._serialized_start=895
+  _globals['_GETENVIRONMENTBUILDREQUEST']._serialized_end=947
+  _globals['_GETENVIRONMENTBUILDLOGREQUEST']._serialized_start=949
+  _globals['_GETENVIRONMENTBUILDLOGREQUEST']._serialized_end=1032
+  _globals['_ENVIRONMENTBUILDLOG']._serialized_start=1034
+  _globals['_ENVIRONMENTBUILDLOG']._serialized_end=1131
+  _globals['_BUILDENVIRONMENTREQUEST']._serialized_start=1133
+  _globals['_BUILDENVIRONMENTREQUEST']._serialized_end=1182
+  _globals['_ENVIRONMENTSSERVICE']._serialized_start=1402
+  _globals['_ENVIRONMENTSSERVICE']._serialized_end=1925
 # @@protoc_insertion_point(module_scope)

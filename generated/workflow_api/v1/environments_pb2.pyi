@@ -111,6 +111,8 @@ class EnvironmentBuild(_message.Message):
     LOCK_DIGEST_FIELD_NUMBER: _builtins.int
     INTERPRETER_FIELD_NUMBER: _builtins.int
     MACHINES_FIELD_NUMBER: _builtins.int
+    ROOT_FIELD_NUMBER: _builtins.int
+    ROOT_DIGEST_FIELD_NUMBER: _builtins.int
     environment_id: _builtins.str
     """The environment."""
     name: _builtins.str
@@ -127,6 +129,10 @@ class EnvironmentBuild(_message.Message):
     """SHA-256 of the lock; empty without packages."""
     interpreter: _builtins.str
     """Interpreter and machine that the lock is for, such as `cpython-3.11-linux-x86_64`; empty without packages."""
+    root: _builtins.str
+    """Name of the root with its system libraries; empty without one."""
+    root_digest: _builtins.str
+    """SHA-256 of the root's content; empty without one."""
     @_builtins.property
     def packages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Requirements of the manifest, each as `pandas==2.3.*`."""
@@ -153,10 +159,12 @@ class EnvironmentBuild(_message.Message):
         lock_digest: _builtins.str = ...,
         interpreter: _builtins.str = ...,
         machines: _abc.Iterable[Global___MachineBuild] | None = ...,
+        root: _builtins.str = ...,
+        root_digest: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["environment_id", b"environment_id", "interpreter", b"interpreter", "lock_digest", b"lock_digest", "locked", b"locked", "machines", b"machines", "message", b"message", "name", b"name", "packages", b"packages", "state", b"state", "status", b"status", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["environment_id", b"environment_id", "interpreter", b"interpreter", "lock_digest", b"lock_digest", "locked", b"locked", "machines", b"machines", "message", b"message", "name", b"name", "packages", b"packages", "root", b"root", "root_digest", b"root_digest", "state", b"state", "status", b"status", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -198,21 +206,27 @@ class ListEnvironmentBuildsResponse(_message.Message):
 
     ITEMS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    ROOTS_IN_USE_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """Token of the next page; absent on the last."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___EnvironmentBuild]:
         """The environments."""
 
+    @_builtins.property
+    def roots_in_use(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Roots that environments name at their newest version, or at one that a workflow's version uses, by name."""
+
     def __init__(
         self,
         *,
         items: _abc.Iterable[Global___EnvironmentBuild] | None = ...,
         next_page_token: _builtins.str | None = ...,
+        roots_in_use: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token", "roots_in_use", b"roots_in_use"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
     _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015

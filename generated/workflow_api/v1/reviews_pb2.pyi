@@ -644,12 +644,17 @@ class CountPendingApprovalsRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    TOTAL_ONLY_FIELD_NUMBER: _builtins.int
+    total_only: _builtins.bool
+    """Leaves out the gates: a cheaper query, for pages that show the number alone."""
     def __init__(
         self,
+        *,
+        total_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["total_only", b"total_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

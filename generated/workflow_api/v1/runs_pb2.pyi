@@ -2290,6 +2290,7 @@ class PendingApproval(_message.Message):
     FORM_SCHEMA_FIELD_NUMBER: _builtins.int
     EXCLUDED_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
+    TOOL_CALL_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     workflow_name: _builtins.str
@@ -2340,6 +2341,10 @@ class PendingApproval(_message.Message):
     def approvers(self) -> Global___Approvers:
         """The only people who may decide it; absent where everybody may whose role allows it."""
 
+    @_builtins.property
+    def tool_call(self) -> Global___ConfirmedCall:
+        """The call of a model's tool that it is about; absent where it is about no call."""
+
     def __init__(
         self,
         *,
@@ -2362,10 +2367,11 @@ class PendingApproval(_message.Message):
         form_schema: _builtins.str | None = ...,
         excluded: _builtins.bool = ...,
         summary: _builtins.str | None = ...,
+        tool_call: Global___ConfirmedCall | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "_summary", b"_summary", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "reminded_at", b"reminded_at", "started_by", b"started_by", "summary", b"summary", "waiting", b"waiting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "_summary", b"_summary", "_tool_call", b"_tool_call", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "reminded_at", b"reminded_at", "started_by", b"started_by", "summary", b"summary", "tool_call", b"tool_call", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "_summary", b"_summary", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "excluded", b"excluded", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "labels", b"labels", "on_deadline", b"on_deadline", "reminded_at", b"reminded_at", "run_id", b"run_id", "started_by", b"started_by", "summary", b"summary", "triggered_by", b"triggered_by", "version", b"version", "waiting", b"waiting", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "_summary", b"_summary", "_tool_call", b"_tool_call", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "excluded", b"excluded", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "labels", b"labels", "on_deadline", b"on_deadline", "reminded_at", b"reminded_at", "run_id", b"run_id", "started_by", b"started_by", "summary", b"summary", "tool_call", b"tool_call", "triggered_by", b"triggered_by", "version", b"version", "waiting", b"waiting", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__approvers: _TypeAlias = _typing.Literal["approvers"]  # noqa: Y015
     _WhichOneofArgType__approvers: _TypeAlias = _typing.Literal["_approvers", b"_approvers"]  # noqa: Y015
@@ -2385,6 +2391,8 @@ class PendingApproval(_message.Message):
     _WhichOneofArgType__started_by: _TypeAlias = _typing.Literal["_started_by", b"_started_by"]  # noqa: Y015
     _WhichOneofReturnType__summary: _TypeAlias = _typing.Literal["summary"]  # noqa: Y015
     _WhichOneofArgType__summary: _TypeAlias = _typing.Literal["_summary", b"_summary"]  # noqa: Y015
+    _WhichOneofReturnType__tool_call: _TypeAlias = _typing.Literal["tool_call"]  # noqa: Y015
+    _WhichOneofArgType__tool_call: _TypeAlias = _typing.Literal["_tool_call", b"_tool_call"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__approvers) -> _WhichOneofReturnType__approvers | None: ...
     @_typing.overload
@@ -2403,8 +2411,36 @@ class PendingApproval(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__started_by) -> _WhichOneofReturnType__started_by | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__summary) -> _WhichOneofReturnType__summary | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tool_call) -> _WhichOneofReturnType__tool_call | None: ...
 
 Global___PendingApproval: _TypeAlias = PendingApproval  # noqa: Y015
+
+@_typing.final
+class ConfirmedCall(_message.Message):
+    """A call of a tool that a person must approve before it is made."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOL_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
+    tool: _builtins.str
+    """Name of the tool."""
+    arguments: _builtins.str
+    """The arguments as a JSON object, swept as the run's PII policy asks; the call is made with the unswept ones."""
+    def __init__(
+        self,
+        *,
+        tool: _builtins.str = ...,
+        arguments: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "tool", b"tool"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConfirmedCall: _TypeAlias = ConfirmedCall  # noqa: Y015
 
 @_typing.final
 class ListPendingApprovalsResponse(_message.Message):

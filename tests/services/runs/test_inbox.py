@@ -59,6 +59,8 @@ def test_what_waits_is_counted_by_gate(world: World, call: Caller) -> None:
     assert counted.total == 3
     gates = [(gate.workflow_name, gate.step, gate.title, gate.pending) for gate in counted.gates]
     assert gates == [("Gated", "other", "Look", 1), ("Gated", "review", "Look", 2)]
+    total = call("CountPendingApprovals", reviews_pb2.CountPendingApprovalsRequest(total_only=True))
+    assert total == reviews_pb2.CountPendingApprovalsResponse(total=3)
 
 
 def test_decisions_of_all_runs_are_newest_first_with_comment_and_run(world: World, call: Caller) -> None:

@@ -119,6 +119,36 @@ def test_a_model_calls_a_python_agent_with_checked_arguments(asking: RuntimeWorl
     assert sorted(paths) == ["ask/answer.md", "ask/rates/1/rate.txt"]
 
 
+def test_annotations_of_the_function_are_the_schema_and_the_arguments_its_parameters(
+    asking: RuntimeWorld, server: OpenAIServer
+) -> None:
+    server.will(*calls({"currency": "EURO"}, {"currency": "EUR", "amount": "5"}, {"currency": "EUR"}))
+    code = """
+        from typing import Literal
+        def run(context, currency: Literal["EUR", "CHF"], amount: int = 2):
+            "Returns twice the amount."
+            return [currency, 2 * amount, context.input]
+    """
+    tool(asking, code)
+    model(asking)
+    row = asking.until_ended(asked(asking))
+    assert row.status == "completed", row.error_message
+    (declared,) = server.requests[0].body["tools"]
+    assert declared["description"] == "Returns twice the amount."
+    assert declared["parameters"]["properties"]["amount"] == {"type": "integer", "default": 2}
+    assert [sorted(one) for one in told(server)] == [["error"], ["error"], ["result"]]
+    assert told(server)[2] == {"result": ["EUR", 4, {"currency": "EUR"}]}
+
+
+def test_an_annotation_that_is_not_understood_is_refused_when_the_agent_is_applied(asking: RuntimeWorld) -> None:
+    code = "def run(context, order: Order): return 1"
+    with pytest.raises(RefusedError) as refused:
+        tool(asking, code)
+    assert "code" in str(refused.value.problems)
+    assert "must annotate the parameter order of run with str, int" in str(refused.value.problems)
+    tool(asking, code, input_schema=SCHEMA)
+
+
 def test_how_a_call_fails_is_told_to_the_model(asking: RuntimeWorld, server: OpenAIServer) -> None:
     server.will(*calls({"currency": "EURO"}, {"currency": "XXX"}, {"currency": "EUR"}))
     code = """

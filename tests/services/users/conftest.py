@@ -54,8 +54,9 @@ class People:
         session: sessions_pb2.Session = self.call("SignIn", request, actor="console")
         return session
 
-    def session(self, token: str) -> sessions_pb2.Session:
-        session: sessions_pb2.Session = self.call("GetSession", sessions_pb2.GetSessionRequest(token=token))
+    def session(self, token: str, *, automatic: bool = False) -> sessions_pb2.Session:
+        request = sessions_pb2.GetSessionRequest(token=token, automatic=automatic)
+        session: sessions_pb2.Session = self.call("GetSession", request)
         return session
 
     def prefer(self, token: str, preferences: users_pb2.Preferences) -> users_pb2.User:

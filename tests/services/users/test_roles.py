@@ -285,6 +285,7 @@ def test_an_approver_of_chosen_workflows_is_shown_these_alone(team: Team) -> Non
     assert pending.approval.approval_id == team.approvals[0]
     counted = reviews.CountPendingApprovals(reviews_pb2.CountPendingApprovalsRequest())
     assert (counted.total, [gate.workflow_id for gate in counted.gates]) == (1, [own])
+    assert reviews.CountPendingApprovals(reviews_pb2.CountPendingApprovalsRequest(total_only=True)).total == 1
     listed = workflows.ListWorkflows(workflows_pb2.ListWorkflowsRequest(include_inactive=True)).items
     assert [each.workflow_id for each in listed] == [own]
 

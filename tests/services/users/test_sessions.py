@@ -62,6 +62,14 @@ def test_preferences_of_an_unknown_zone_or_an_ended_session_are_refused(people: 
     assert reason(people.prefer, "no session", Preferences()).reason == "unauthorized"
 
 
+def test_questions_of_an_open_page_do_not_make_a_session_last(people: People, clock: TestClock) -> None:
+    token = people.sign_in(people.add()).token
+    clock.advance(seconds=HOUR - 1)
+    assert people.session(token, automatic=True).user.name == "ana"
+    clock.advance(seconds=1)
+    assert reason(people.session, token).message == "The session has ended."
+
+
 def test_only_the_hash_of_a_token_is_kept(people: People) -> None:
     token = people.sign_in(people.add()).token
     assert len(token) == 43

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from console.app import Console
+from console.pages import waiting
 from console.settings import ConsoleSettings
 from console.visit import ADMINISTRATORS, ALL_ROLES, FileDownload, Page, PageEvents, PageResult, Redirect, View, Visit
 from contract.refusals import Refusal
@@ -47,9 +48,10 @@ class Desk:
 
     def _pages(self) -> Iterator[Page]:
         yield Page("GET", "/runs", ALL_ROLES, self._seen)
+        yield Page("GET", waiting.WAITING, ALL_ROLES, waiting.show)
         yield Page("GET", "/keys", ADMINISTRATORS, self._seen)
         yield Page("GET", "/keys/{key_id}", ADMINISTRATORS, self._seen)
-        yield Page("POST", "/keys/{key_id}/rename", ADMINISTRATORS, self._renamed, several=frozenset({"scope"}))
+        yield Page("POST", "/keys/{key_id}/rename", ADMINISTRATORS, self._renamed, repeated_fields=frozenset({"scope"}))
         yield Page("POST", "/attach", ADMINISTRATORS, self._renamed, takes_files=True)
         yield Page("GET", "/refused", ALL_ROLES, self._refused)
         yield Page("GET", "/broken", ALL_ROLES, self._broken)

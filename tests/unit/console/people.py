@@ -16,11 +16,13 @@ from workflow_api.v1.passkeys_pb2 import (
     RecoveryCodes,
     RemovePasskeyResponse,
 )
+from workflow_api.v1.reviews_pb2 import CountPendingApprovalsResponse
 from workflow_api.v1.sessions_pb2 import ProviderSignIn, Session, SignInOptions, SignOutResponse
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, User
 
 SESSIONS = "/workflow_api.v1.SessionsService/"
 PASSKEYS = "/workflow_api.v1.PasskeysService/"
+REVIEWS = "/workflow_api.v1.ReviewsService/"
 PASSWORD = "a long password"
 LEAVE = "https://login.example.org/leave?client_id=console"
 OPTIONS = '{"challenge": "c"}'
@@ -40,12 +42,14 @@ class PeopleChannel:
             "una": User(name="una", role=ROLE_ADMINISTRATOR, needs_passkey=True),
             "tim": User(name="tim", role=ROLE_APPROVER, password_is_temporary=True),
         }
+        self.waiting = 0
         self.provider_label: str | None = None
         self.id_token = ""
         self.sessions: dict[str, str] = {}
         self.reachable = True
         self.calls: list[tuple[str, Any, dict[str, str]]] = []
         self.answers: dict[str, Callable[[Any], Message]] = {
+            REVIEWS + "CountPendingApprovals": lambda _: CountPendingApprovalsResponse(total=self.waiting),
             SESSIONS + "SignIn": self._sign_in,
             SESSIONS + "GetSignInOptions": lambda _: SignInOptions(provider_label=self.provider_label),
             SESSIONS + "BeginProviderSignIn": self._begin_with_provider,

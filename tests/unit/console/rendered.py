@@ -1,5 +1,6 @@
 """Rendered pages, and their form fields."""
 
+from datetime import UTC
 from html.parser import HTMLParser
 
 from console.http.static_files import StaticFiles
@@ -59,5 +60,7 @@ def page_of(view: View) -> str:
         "path": "/keys",
         "notice": "",
         "navigation": [],
+        "approvals_waiting": None,
+        "zone": UTC,
     }
     return RENDERING.page(view.template, {**view.context, **told})

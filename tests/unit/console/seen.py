@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from datetime import UTC
 from typing import Any, Final
 
 from google.protobuf.message import Message
@@ -129,7 +130,15 @@ def html(answer: PageResult, user: User = ADMINISTRATOR) -> str:
 def sent_html(answer: PageResult, user: User = ADMINISTRATOR) -> str:
     """Returns a page as it is sent."""
     assert isinstance(answer, View), answer
-    told = {"user": user, "csrf": "token", "path": "/", "navigation": [], "notice": ""}
+    told = {
+        "user": user,
+        "csrf": "token",
+        "path": "/",
+        "navigation": [],
+        "approvals_waiting": None,
+        "zone": UTC,
+        "notice": "",
+    }
     return _RENDERING.page(answer.template, {**answer.context, **told})
 
 

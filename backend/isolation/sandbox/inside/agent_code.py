@@ -90,6 +90,18 @@ def code_of(request: dict[str, Any]) -> TextCode | FolderCode:
     return FolderCode(code["files"], code["entrypoint"], request["folders"]["code"])
 
 
+def call(function: Callable[..., Any], context: Any) -> Any:
+    """Calls an agent's function with its context, and with the input's values for parameters of their names."""
+    own = getattr(function, "__wrapped__", function)
+    code = getattr(own, "__code__", None)
+    given = context.input
+    if not given or code is None:
+        return function(context)
+    count = code.co_argcount + code.co_kwonlyargcount
+    names = code.co_varnames[max(1, code.co_posonlyargcount) : count]
+    return function(context, **{name: given[name] for name in names if name in given})
+
+
 def _function(module: types.ModuleType, name: str, where: str) -> Callable[..., Any]:
     found: Callable[..., Any] | None = getattr(module, name, None)
     if found is None or not callable(found):

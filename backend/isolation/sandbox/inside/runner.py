@@ -13,7 +13,7 @@ import os
 import resource
 import sys
 
-from backend.isolation.sandbox.inside.agent_code import NoFunctionError, code_of, provide_library
+from backend.isolation.sandbox.inside.agent_code import NoFunctionError, call, code_of, provide_library
 from backend.isolation.sandbox.inside.channel import (
     FAILURE,
     MAX_MESSAGE_CHARACTERS,
@@ -265,7 +265,7 @@ def answer(
     budget = EventBudget(limits["event_bytes"], limits["events"], limits["event_data_bytes"])
     events = EventReporter(channel, budget)
     try:
-        value = _finish(code.load()(Context(events, request)))
+        value = _finish(call(code.load(), Context(events, request)))
         result = _encode_result(value, limits["result_bytes"], limits["json_levels"])
         events.close()
         send_outputs(channel, request["folders"], output_limits)

@@ -130,6 +130,7 @@ def _steps(run_id: str, start: ParsedStart, workflow: ResolvedWorkflow) -> list[
             items_completed=None,
             items_failed=None,
             items_from=resumption.run_id if step.step in resumption.items_reused else None,
+            pauses=None,
         )
         for position, step in enumerate(workflow.steps)
     ]

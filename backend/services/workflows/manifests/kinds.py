@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from backend.common.json_text import JsonObject
+from backend.resources.roots.store import LONGEST_NAME, NAME
 from backend.services.workflows.agent_tools import MOST_CALLS
+from backend.services.workflows.attached_files import LONGEST_PATTERN, MOST_PATTERNS, MUST_BE, PATTERN
 from backend.services.workflows.manifests.environment_variables import ENVIRONMENT_VARIABLES
 from backend.services.workflows.manifests.names import DEFAULT_ENVIRONMENT
 from backend.services.workflows.manifests.packages import PYTHON
@@ -14,7 +16,7 @@ from backend.services.workflows.manifests.python_agent import PYTHON_AGENT
 from backend.services.workflows.manifests.records import LONG_TEXT, Field, ListOf, Record, Variant, name_field
 from backend.services.workflows.manifests.shapes import HTTP_ADDRESS, SECRET_NAME, Flag, Number, OneOf, Text, Whole
 from backend.services.workflows.manifests.tools import TOOLS
-from backend.services.workflows.manifests.variables_schema import allow_references
+from backend.services.workflows.manifests.variables import allow_references
 from backend.services.workflows.manifests.workflow_fields import JSON_SCHEMA, WORKFLOW
 from backend.services.workflows.model_answers import FORMS, MOST_MODEL_CALLS
 
@@ -58,6 +60,12 @@ ENVIRONMENT: Final = Record(
             default=DEFAULT_ENVIRONMENT["python"],
             about="Python packages of its steps; the standard library alone without it.",
             example={"packages": ["pandas==2.3.*"]},
+        ),
+        "root": Field(
+            Text(LONGEST_NAME, 1, NAME, "the name of a root: lowercase letters, digits, dots, dashes and underscores"),
+            default=DEFAULT_ENVIRONMENT["root"],
+            about="System libraries, programs and fonts of its steps: a root of `workflow-api environments roots add`.",
+            example="documents",
         ),
         "variables": Field(
             ENVIRONMENT_VARIABLES,
@@ -147,11 +155,19 @@ AGENT_TYPES: Final[Mapping[str, Record]] = {
                 "two corrections.",
                 example=5,
             ),
+            "attach": Field(
+                ListOf(Text(LONGEST_PATTERN, pattern=PATTERN, must_be=MUST_BE), most=MOST_PATTERNS, unique=True),
+                default=[],
+                about="Pictures and PDF of the step that go to the model with the prompt, by patterns below `inputs/` "
+                "and `files/<step>/`.",
+                example=["inputs/uploads/*.png", "files/extract/*.pdf"],
+            ),
             "tools": Field(
                 TOOLS,
                 default=[],
                 about="What the model may list and read, by a word, and what it may call: agents as `{agent: NAME}`, "
-                "tools of MCP servers as `{mcp: URL, secret: NAME, only: [NAME]}`.",
+                "tools of MCP servers as `{mcp: URL, secret: NAME, only: [NAME]}`. With `confirm: true` a person "
+                "approves each call.",
                 example=["inputs", {"agent": "exchange-rates"}],
             ),
             "max_tool_calls": Field(

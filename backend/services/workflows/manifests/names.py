@@ -29,6 +29,7 @@ DEFAULT_ENVIRONMENT: Final[JsonMapping] = {
     "network": "none",
     "status": "active",
     "python": None,
+    "root": None,
     "variables": {},
 }
 """Environment of a step that names no environment or a missing one."""

@@ -125,7 +125,8 @@ PYTHON_AGENT: Final = _PythonAgent(
         "input_schema": Field(
             JSON_SCHEMA,
             about="JSON Schema of type `object` that `context.input` fits where the agent is a tool of a model; "
-            "its `description` tells the model what the tool does.",
+            "its `description` tells the model what the tool does. "
+            "Without it the annotations of the function are read.",
             example={"type": "object", "required": ["currency"]},
         ),
     }
@@ -152,6 +153,36 @@ def add_code(
             else _add_folder(value, path, attachments, checks)
         )
         yield from (Problem(line, way, reason) for reason in reasons)
+    if not value.get("input_schema"):
+        yield from _add_input_schema(value, node, attachments, checks)
+
+
+def _add_input_schema(
+    value: JsonObject, node: DocumentNode, attachments: Attachments, checks: ContentChecks
+) -> Iterator[Problem]:
+    """Adds the schema of the input by the annotations of the function, where it has parameters after the context."""
+    source: str | bytes | None = value.get("code")
+    way, function = ("code" if "code" in node.value else "code_file"), _ENTRY
+    if "digest" in value:
+        files = below(attachments.files, value["source"])
+        entry = _EntryPoint.of(files, value.get("entrypoint"))
+        if entry is None or entry.file is None:
+            return
+        way, source, function = "source", files[entry.file], entry.function
+    # Most functions take the context alone, and need no process that parses them.
+    if source is None or len(source) > LARGEST_MODULE_BYTES or not _may_take_input(source, function):
+        return
+    found = checks.signature(source, function)
+    if found.problem is not None:
+        yield Problem(node.line_of(way), way, found.problem)
+    elif found.schema is not None:
+        value["input_schema"] = found.schema
+
+
+def _may_take_input(source: str | bytes, function: str) -> bool:
+    """Returns whether a function may have more than one parameter; may be true of one that has not."""
+    text = source if isinstance(source, str) else source.decode(errors="replace")
+    return re.search(rf"\bdef\s+{function}\s*\([^,)]*,", text) is not None
 
 
 def code_of(value: JsonMapping, attachments: Attachments) -> Code | None:

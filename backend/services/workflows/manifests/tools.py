@@ -9,14 +9,28 @@ from backend.services.workflows.agent_tools import ANSWER_FUNCTION, FUNCTIONS, T
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem
 from backend.services.workflows.manifests.records import NAME, Field, ListOf, Record
 from backend.services.workflows.manifests.rules import ResourceReference
-from backend.services.workflows.manifests.shapes import HTTP_ADDRESS, INVALID, SECRET_NAME, JsonSchema, OneOf, Text
+from backend.services.workflows.manifests.shapes import (
+    HTTP_ADDRESS,
+    INVALID,
+    SECRET_NAME,
+    Flag,
+    JsonSchema,
+    OneOf,
+    Text,
+)
 
 _MOST_TOOLS: Final = 20
 _MOST_NAMES: Final = 50
 
 _WORD: Final = OneOf(*TOOL_WORDS)
+_CONFIRM: Final = Field(
+    Flag(), default=False, about="Whether a person must approve each call before it is made.", example=True
+)
 _AGENT: Final = Record(
-    {"agent": Field(NAME, required=True, about="Name of an agent of type `python`.", example="exchange-rates")}
+    {
+        "agent": Field(NAME, required=True, about="Name of an agent of type `python`.", example="exchange-rates"),
+        "confirm": _CONFIRM,
+    }
 )
 _SERVER: Final = Record(
     {
@@ -38,6 +52,7 @@ _SERVER: Final = Record(
             about="The tools of the server that the model gets.",
             example=["search"],
         ),
+        "confirm": _CONFIRM,
     }
 )
 _FORMS: Final = {"agent": _AGENT, "mcp": _SERVER}
@@ -59,7 +74,11 @@ class Tool:
         if form is None:
             problems.append(Problem(node.line, name, f"must have {' or '.join(_FORMS)}"))
             return INVALID
-        return form.read(node, name, problems)
+        value = form.read(node, name, problems)
+        if value is INVALID or value["confirm"]:
+            return value
+        # Left out, so that definitions from before this field existed stay equal.
+        return {field: given for field, given in value.items() if field != "confirm"}
 
     def json_schema(self) -> JsonSchema:
         """Returns the JSON Schema: any of the words and objects."""

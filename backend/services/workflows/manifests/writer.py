@@ -36,7 +36,7 @@ _ManifestDumper.add_representer(str, _text)
 
 
 # Fields that loading adds to a definition, and that a manifest must not have.
-_ADDED: Final[Mapping[str, tuple[str, ...]]] = {"Agent": ("files", "digest")}
+_ADDED: Final[Mapping[str, tuple[str, ...]]] = {"Agent": ("files", "digest"), "Environment": ("root_digest",)}
 _OF_PACKAGES: Final = ("packages", "preload")
 
 

@@ -240,7 +240,7 @@ def test_who_was_told_of_a_change_sees_it_and_nobody_sees_what_was_before_what_t
             thread.start()
             stack.callback(thread.join)
         stack.callback(over.set)
-        for number in range(1, 301):
+        for number in range(1, 101):
             database.write(lambda tx: tx.run(COUNT))
             if (told := int(ask(read))) != number:
                 wrong.append((number, told))

@@ -56,7 +56,7 @@ def test_approvals_are_in_the_order_of_the_service_and_the_first_is_opened() -> 
     assert page.index("Title 1") < page.index("Title 2")
     assert 'href="/approvals?at=apr_2" data-item="apr_2"' in page
     assert 'action="/approvals/apr_1"' in page
-    assert "<title>(2) Approvals" in page
+    assert "<title>Approvals" in page
     assert "/count-2.svg" in page
 
 

@@ -1,4 +1,4 @@
-"""Pages of approvals with a deadline, approvers and a form."""
+"""Pages of approvals with a deadline, approvers, a form or a call."""
 
 import json
 from typing import Any, Final
@@ -16,6 +16,7 @@ from workflow_api.v1.runs_pb2 import (
     DEADLINE_ACTION_FAIL,
     DEADLINE_ACTION_REJECT,
     Approvers,
+    ConfirmedCall,
     DecideApprovalRequest,
     PendingApproval,
 )
@@ -31,6 +32,7 @@ SCHEMA: Final = json.dumps(
         "required": ["amount"],
     }
 )
+CALL: Final = ConfirmedCall(tool="refund", arguments='{"note":"<b>5</b>"}')
 FIELDS: Final = {"form.note": "for Ann", "form.amount": "3", "form.paid": ""}
 
 
@@ -140,12 +142,27 @@ def test_a_person_who_may_not_decide_is_told_so() -> None:
 
 @pytest.mark.parametrize(
     ("waiting", "decision", "refused"),
-    [(filled(), "approve", True), (filled(), "reject", False), (pending(), "approve", False)],
+    [
+        (filled(), "approve", True),
+        (filled(), "reject", False),
+        (pending(), "approve", False),
+        pytest.param(bounded(tool_call=CALL), "approve", True, id="call"),
+    ],
 )
-def test_approvals_with_a_form_are_not_approved_together(
+def test_approvals_with_a_form_or_a_call_are_not_approved_together(
     waiting: PendingApproval, decision: str, *, refused: bool
 ) -> None:
     backend = services(waiting, decided=DECIDED)
     answer = sent(backend, gate=GATE, decision=decision, comment="", sure="yes", approval_id=["apr_1"])
     assert ("on its own page" in answer.notice) == refused
     assert (not decisions(backend)) == refused
+
+
+def test_the_call_of_a_tool_is_shown_with_its_arguments_as_text() -> None:
+    called = bounded(tool_call=CALL)
+    for page in (page_of(called), inbox(services(called))):
+        assert "<code>refund</code> with exactly these arguments" in page
+        assert "&lt;b&gt;5&lt;/b&gt;" in page
+        assert "<b>5</b>" not in page
+        assert "The call is not made, and the model is told so." in page
+        assert "The run fails" not in page
