@@ -14,7 +14,7 @@ from aiohttp import web
 from console import instrumentation
 from console.account.ended_sessions import EndedSessions
 from console.account.own_passkeys import OwnPasskeys
-from console.account.preferences import Preferences
+from console.account.preferences import PreferencesPage
 from console.account.provider_sign_in import ProviderSignIn
 from console.account.second_factor import PASSKEYS, PASSWORD, SecondFactor
 from console.account.sign_in import Account, sign_in_address
@@ -91,7 +91,7 @@ class Console:
             Account(*shared),
             SecondFactor(*shared),
             OwnPasskeys(*shared),
-            Preferences(settings, self._sessions, self._responses),
+            PreferencesPage(settings, self._responses),
         )
         self._repeats = FormRepeats()
         self._ended = EndedSessions(settings, self._sessions, self._responses)

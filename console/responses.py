@@ -12,7 +12,7 @@ from console.rendering.times import zone_named
 from console.sessions import Sessions, Visitor
 from console.visit import Page, Redirect, View
 from contract.refusals import Refusal
-from workflow_api.v1.users_pb2 import User
+from workflow_api.v1.users_pb2 import Preferences, User
 
 _NAVIGATION: Final = (
     ("/", "Overview"),
@@ -69,6 +69,7 @@ class Responses:
         notice = "" if unseen else self._sessions.notice(request, visitor)
         if notice:
             self._sessions.clear_notice(response)
+        preferences = Preferences() if visitor.user is None else visitor.user.preferences
         context = {
             **view.context,
             "user": visitor.user,
@@ -76,7 +77,8 @@ class Responses:
             "path": request.path,
             "notice": said or notice,
             "navigation": self.navigation(request.path, visitor),
-            "zone": zone_named(self._sessions.zone(request)),
+            "preferences": preferences,
+            "zone": zone_named(preferences.time_zone),
             "approvals_waiting": visitor.waiting,
         }
         response.text = self._rendering.page(view.template, context)

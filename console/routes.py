@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from aiohttp import web
 
 from console.account.own_passkeys import ADD, CODES, REMOVE, OwnPasskeys
-from console.account.preferences import PREFERENCES, Preferences
+from console.account.preferences import PREFERENCES, PreferencesPage
 from console.account.provider_sign_in import PROVIDER, RETURN, ProviderSignIn
 from console.account.second_factor import PASSKEYS, PASSWORD, SECOND, SIGN_IN, SecondFactor
 from console.account.sign_in import SIGNED_OUT, Account
@@ -145,12 +145,13 @@ ROUTES: Final[tuple[VisitorRoute, ...]] = (
     VisitorRoute("POST", REMOVE, Needs.SIGNED_IN, OwnPasskeys, OwnPasskeys.remove),
     VisitorRoute("GET", CODES, Needs.SIGNED_IN, OwnPasskeys, OwnPasskeys.codes_form),
     VisitorRoute("POST", CODES, Needs.SIGNED_IN, OwnPasskeys, OwnPasskeys.codes),
-    VisitorRoute("GET", PREFERENCES, Needs.SIGNED_IN, Preferences, Preferences.form),
-    VisitorRoute("POST", PREFERENCES, Needs.SIGNED_IN, Preferences, Preferences.save),
+    VisitorRoute("GET", PREFERENCES, Needs.SIGNED_IN, PreferencesPage, PreferencesPage.form),
+    VisitorRoute("POST", PREFERENCES, Needs.SIGNED_IN, PreferencesPage, PreferencesPage.save),
 )
 
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/", ALL_ROLES, overview.show),
+    Page("GET", "/overview/stream", ALL_ROLES, overview.stream),
     Page("GET", "/search", ALL_ROLES, search.show),
     Page("GET", "/approvals", DECIDERS, approval_inbox.show),
     Page("GET", waiting.WAITING, ALL_ROLES, waiting.show),

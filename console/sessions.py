@@ -11,7 +11,6 @@ from aiohttp import web
 from google.protobuf.message import Message
 
 from console.http.protection import open_notice, seal_notice
-from console.rendering.times import UTC_NAME, zone_names
 from console.settings import ConsoleSettings
 from console.visit import UserServices
 from contract import metadata
@@ -34,7 +33,6 @@ _MAX_COOKIE_CHARS: Final = 3_800
 _NOTICE_SECONDS: Final = 60
 _PENDING_SECONDS: Final = 300
 _ATTEMPT_SECONDS: Final = 600
-_ZONE_SECONDS: Final = 400 * 86_400
 _MOST_OWNERS: Final = 1_000
 _NO_SESSION: Final = frozenset({"unauthorized", "invalid_request"})
 
@@ -79,8 +77,8 @@ class Sessions:
         prefix = "__Host-" if settings.https else ""
         self._secure = settings.https
         self._at_provider = "__Secure-at-provider" if settings.https else "at-provider"
-        names = ("session", "visitor", "notice", "zone", "attempt", "pending", "form")
-        self._session, self._visitor, self._notice, self._zone, self._attempt, self._pending, self._form = (
+        names = ("session", "visitor", "notice", "attempt", "pending", "form")
+        self._session, self._visitor, self._notice, self._attempt, self._pending, self._form = (
             f"{prefix}{name}" for name in names
         )
         # Names of people with recent sessions in this process, by the digests of their tokens.
@@ -186,16 +184,6 @@ class Sessions:
     def end_pending(self, response: web.StreamResponse) -> None:
         """Forgets the sign-in that waits for a passkey."""
         self._delete(response, self._pending)
-
-    def zone(self, request: web.Request) -> str:
-        """Returns the time zone chosen in this browser; by default UTC."""
-        # Slashes are encoded, because cookie values may not hold them.
-        name = self._cookie(request, self._zone).replace(".", "/")
-        return name if name in zone_names() else UTC_NAME
-
-    def set_zone(self, response: web.StreamResponse, name: str) -> None:
-        """Keeps a time zone in this browser."""
-        self._set(response, self._zone, name.replace("/", "."), seconds=_ZONE_SECONDS)
 
     def _remember(self, token: str, name: str) -> None:
         digest = _digest(token)

@@ -76,6 +76,7 @@ _SIGNING_IN: Final = {
         "GetSession",
         "SignOut",
         "ChangePassword",
+        "SetPreferences",
     ),
     "Passkeys": (
         "BeginPasskeySignIn",
@@ -156,6 +157,7 @@ RULES: Final[Mapping[str, AccessRule]] = {
             "ListFoundRuns": _LISTED,
             "ListChildRuns": _OF_RUN,
             "GetRunDays": AccessRule(EVERYBODY),
+            "GetNewestFailures": _LISTED,
             "GetWorkflowFigures": _OF_WORKFLOW,
         },
         "Runs": {

@@ -37,6 +37,16 @@ _FIELDS: Final = {"expires_days": "lifetime"}
 """Request fields by form fields of another name."""
 
 
+SCOPES_IN_WORDS: Final = {
+    "workflows:read": "see workflows and their parameters",
+    "runs:create": "start and cancel runs",
+    "runs:read": "see runs, steps, events and approvals",
+    "outputs:read": "fetch results and files",
+    "runs:delete": "erase the data of ended runs, for good",
+}
+"""What a key with a scope may do."""
+
+
 class KeyForm(NamedTuple):
     """Values of the form's fields, as typed."""
 

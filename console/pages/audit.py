@@ -9,6 +9,7 @@ import orjson
 
 from console.forms.urlencoded import Problems, invalid, problems_of
 from console.http.downloads import MESSAGE_SECONDS
+from console.rendering.audit_sentences import SENTENCES, audit_sentence, person_of
 from console.rendering.exports import CSV, JSON_LINES, head_of, lines_of
 from console.rendering.times import DAY_MS, start_of_day
 from console.visit import FileDownload, PageResult, View, Visit
@@ -25,38 +26,7 @@ from workflow_api.v1.audit_pb2 import (
 _INVALID: Final = 400
 SIZES: Final = ("50", "100", "200")
 
-ACTIONS: Final = (
-    "approval.approved",
-    "approval.rejected",
-    "audit.exported",
-    "connector.tested",
-    "deployment.changed",
-    "environment.build_requested",
-    "key.created",
-    "key.deleted",
-    "key.edited",
-    "key.revoked",
-    "key.rotated",
-    "run.cancel_requested",
-    "run.erased",
-    "run.inputs_revealed",
-    "run.started",
-    "schedule.failed",
-    "schedule.paused",
-    "schedule.resumed",
-    "schedule.skipped",
-    "user.added",
-    "user.disabled",
-    "user.password_changed",
-    "user.password_reset",
-    "user.role_changed",
-    "user.sign_in_refused",
-    "user.signed_in",
-    "user.signed_out",
-    "webhook.created",
-    "webhook.paused",
-    "workflow.status_changed",
-)
+ACTIONS: Final = tuple(sorted(SENTENCES))
 """Actions that the page suggests as filters; others can be typed."""
 
 _MEDIA_TYPES: Final = {CSV: "text/csv", JSON_LINES: "application/jsonl"}
@@ -66,11 +36,13 @@ _TOO_LONG: Final = "must be less than 90 days before the end of the last day, or
 
 
 class AuditLine(NamedTuple):
-    """One audit record, with its details as text."""
+    """One audit record as a sentence, `person` and then `done`, with its details as text."""
 
     at_ms: int
     actor: str
+    person: str
     action: str
+    done: str
     target: str
     details: Mapping[str, str]
 
@@ -194,12 +166,17 @@ def _link(given: Mapping[str, str], **changed: str) -> str:
 
 
 def _row(record: AuditRecord) -> AuditLine:
-    return AuditLine(milliseconds_of(record.at), record.actor, record.action, record.target, _details(record.details))
-
-
-def _details(details: str) -> Mapping[str, str]:
-    """Returns the details of a record by name, each as text; JSON that is no object is returned under an empty name."""
-    read: Any = orjson.loads(details) if details else {}
-    if not isinstance(read, dict):
-        return {"": details}
-    return {name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in read.items()}
+    read: Any = orjson.loads(record.details) if record.details else {}
+    # JSON that is no object is shown under an empty name.
+    details = read if isinstance(read, dict) else {"": record.details}
+    return AuditLine(
+        at_ms=milliseconds_of(record.at),
+        actor=record.actor,
+        person=person_of(record.actor),
+        action=record.action,
+        done=audit_sentence(record.action, record.target, details),
+        target=record.target,
+        details={
+            name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in details.items()
+        },
+    )

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from console.forms.urlencoded import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
 from console.keys.details import key_details, matches
 from console.keys.form import (
+    SCOPES_IN_WORDS,
     KeyForm,
     blank_form,
     create_request,
@@ -192,7 +193,7 @@ async def _form_shown(services: UserServices, form: KeyForm, problems: Problems)
         "form": form,
         "problems": problems,
         "elsewhere": {name: why for name, why in problems.items() if not _is_form_field(name)},
-        "scopes": [(text, text) for text in SCOPES],
+        "scopes": [(text, f"{text}: {SCOPES_IN_WORDS[text]}") for text in SCOPES],
         "workflows": await _workflow_choices(services, form.workflow_ids),
         "hours": _HOURS,
         "expiries": [(days, f"{days} days") for days in EXPIRY_DAYS],

@@ -3,7 +3,8 @@
 The SVG has attributes but no styles: the pages' Content-Security-Policy allows no inline style.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from markupsafe import Markup
@@ -40,7 +41,17 @@ class Bar(NamedTuple):
         return sum(self.parts)
 
 
-def bar_chart(bars: Sequence[Bar], kinds: Sequence[str], title: str, styles: Sequence[str] = ()) -> Markup:
+class Scale(NamedTuple):
+    """A scale: the size of its unit, the unit's suffix in marks, and the text of a bar's parts."""
+
+    size: int
+    suffix: str
+    text: Callable[[Bar], str]
+
+
+def bar_chart(
+    bars: Sequence[Bar], kinds: Sequence[str], title: str, styles: Sequence[str] = (), scale: Scale | None = None
+) -> Markup:
     """Returns a chart of stacked bars.
 
     Args:
@@ -48,11 +59,13 @@ def bar_chart(bars: Sequence[Bar], kinds: Sequence[str], title: str, styles: Seq
         kinds: Names of the parts.
         title: Title for screen readers.
         styles: The rectangles of a part have the class `bar-<style>`; absent means the kinds.
+        scale: The scale; absent means counts.
     """
-    most = scale_top(max((bar.total for bar in bars), default=0))
+    scale = scale or Scale(1, "", partial(_counts, kinds))
+    most = scale_top(-(-max((bar.total for bar in bars), default=0) // scale.size)) * scale.size
     width = _LEFT + _PLOT
     height = _TOP + _HEIGHT + _BOTTOM
-    inside = Markup("").join([_axis(most), *_bars(bars, kinds, most, styles or kinds), *_labels(bars)])
+    inside = Markup("").join([_axis(most, scale), *_bars(bars, scale, most, styles or kinds), *_labels(bars)])
     return Markup(
         '<svg class="bars" viewBox="0 0 {} {}" role="img" aria-label="{}" preserveAspectRatio="xMidYMid meet">{}</svg>'
     ).format(width, height, title, inside)
@@ -81,14 +94,16 @@ def scale_top(most: int) -> int:
         step *= 10
 
 
-def _axis(most: int) -> Markup:
+def _axis(most: int, scale: Scale) -> Markup:
     ground = _TOP + _HEIGHT
     marks = [(0, ground), (most, _TOP)]
-    if most % 2 == 0:
+    if most % (2 * scale.size) == 0:
         marks.append((most // 2, (ground + _TOP) // 2))
     return Markup("").join(
         Markup('<line class="axis" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(_LEFT, y, _LEFT + _PLOT, y)
-        + Markup('<text x="{}" y="{}" text-anchor="end">{}</text>').format(_LEFT - 6, y + 4, _short(count))
+        + Markup('<text x="{}" y="{}" text-anchor="end">{}</text>').format(
+            _LEFT - 6, y + 4, _short(count // scale.size) + scale.suffix
+        )
         for count, y in marks
     )
 
@@ -101,7 +116,7 @@ def _short(number: int) -> str:
     return str(number)
 
 
-def _bars(bars: Sequence[Bar], kinds: Sequence[str], most: int, styles: Sequence[str]) -> list[Markup]:
+def _bars(bars: Sequence[Bar], scale: Scale, most: int, styles: Sequence[str]) -> list[Markup]:
     slot = _PLOT / max(1, len(bars))
     drawn = []
     for place, bar in enumerate(bars):
@@ -118,7 +133,8 @@ def _bars(bars: Sequence[Bar], kinds: Sequence[str], most: int, styles: Sequence
                     )
                 )
         if parts:
-            drawn.append(Markup("<g><title>{}</title>{}</g>").format(_description(bar, kinds), Markup("").join(parts)))
+            text = f"{bar.label}: {scale.text(bar)}"
+            drawn.append(Markup("<g><title>{}</title>{}</g>").format(text, Markup("").join(parts)))
     return drawn
 
 
@@ -147,9 +163,8 @@ def _labels(bars: Sequence[Bar]) -> list[Markup]:
     ]
 
 
-def _description(bar: Bar, kinds: Sequence[str]) -> str:
-    counts = ", ".join(f"{count:,} {kind}" for kind, count in zip(kinds, bar.parts, strict=True) if count)
-    return f"{bar.label}: {counts}"
+def _counts(kinds: Sequence[str], bar: Bar) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in zip(kinds, bar.parts, strict=True) if count)
 
 
 _SLOT: Final = 16

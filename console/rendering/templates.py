@@ -16,6 +16,7 @@ from console.rendering import formatting, times
 from console.rendering.text import marked, marked_value, short, verbatim, visible
 from console.rendering.times import machine_text, text_in
 from contract.times import milliseconds_of
+from workflow_api.v1.users_pb2 import Preferences
 
 _NOTHING: Final = "\N{EN DASH}"
 _ROW_TAG: Final = re.compile(r"<(tr|td|th)\b")
@@ -46,7 +47,7 @@ class Rendering:
             "verbatim": verbatim,
         }
         self.environment.tests["containing"] = _contains
-        self.environment.globals |= {"static": files.url_of, "api_url": api_url}
+        self.environment.globals |= {"static": files.url_of, "api_url": api_url, "preferences": Preferences()}
 
     def page(self, template: str, context: Mapping[str, Any]) -> str:
         """Returns the page that a template renders from a context."""
@@ -64,8 +65,9 @@ def time_of(
 ) -> Markup | str:
     """Returns a `<time>` element in the zone of the page's context; integers are milliseconds since the epoch.
 
-    The page's script replaces the text by the time until now, such as "3 minutes ago", unless `exact`; the exact time
-    is the tooltip. A countdown shows hours, minutes and seconds. None and 0 mean no time, and give a dash.
+    The page's script replaces the text by the time until now, such as "3 minutes ago", unless `exact` or the person
+    prefers exact times; the exact time is the tooltip. A countdown shows hours, minutes and seconds. None and 0 mean no
+    time, and give a dash.
     """
     if isinstance(time, datetime):
         time = round(time.timestamp() * 1000)
@@ -74,6 +76,7 @@ def time_of(
     if not time:
         return _NOTHING
     shown = text_in(context.get("zone", UTC), time)
+    exact = exact or (context["preferences"].exact_times and not countdown)
     tooltip = "" if exact else Markup(' title="{}"').format(shown)
     kind = Markup(" data-countdown") if countdown else ""
     return Markup('<time datetime="{}"{}{}>{}</time>').format(machine_text(time), tooltip, kind, shown)

@@ -37,6 +37,11 @@ def sentence(kind: str, step: str, data: str) -> str:
         return f"{kind}: {step}" if step else kind
 
 
+def failure_text(code: str, message: str) -> str:
+    """Returns why a run failed: its message, which erased data no longer has, else its code in words."""
+    return message or f"{code.replace('_', ' ').capitalize()}."
+
+
 def _many(count: int, one: str, more: str = "") -> str:
     return f"{count:,} {one if count == 1 else more or one + 's'}"
 

@@ -4,7 +4,8 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewPerson
+from tests.browser.conftest import NewPerson, Screen
+from tests.browser.sweep import wrong_in_both_schemes
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, ROLE_OPERATOR
 
@@ -16,11 +17,34 @@ def test_times_say_how_long_ago_and_exactly_in_the_chosen_zone(console: Service,
     screen.open("/preferences")
     page.get_by_label("Time zone").select_option("Asia/Tokyo")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("status")).to_have_text("Times are shown in Asia/Tokyo.")
+    expect(page.get_by_role("status")).to_contain_text("Times are shown in Asia/Tokyo.")
     screen.open("/keys")
     expires = page.get_by_role("row", name="timed").locator("time").first
     expect(expires).to_have_text("in 89 days")
     expect(expires).to_have_attribute("title", re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d JST$"))
+    assert screen.complaints == []
+
+
+def test_settings_follow_a_person_into_another_browser_without_script(console: Service, signed_in: NewPerson) -> None:
+    screen = signed_in("chooser", ROLE_ADMINISTRATOR)
+    page = screen.page
+    screen.open("/preferences")
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    for label, choice in (("Colours", "dark"), ("Density", "compact"), ("Times", "exact")):
+        page.get_by_label(label).select_option(choice)
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("status")).to_contain_text("Your settings are saved.")
+    assert wrong_in_both_schemes(page, "settings") == {}
+    browser = page.context.browser
+    assert browser is not None
+    plain = browser.new_context(java_script_enabled=False)
+    elsewhere = Screen(plain.new_page(), console.ready["console"])
+    elsewhere.open("/sign-in")
+    elsewhere.sign_in("chooser", "the password of chooser")
+    elsewhere.open("/keys")
+    expect(elsewhere.page.locator("html")).to_have_attribute("data-density", "compact")
+    expect(elsewhere.page.locator("body")).not_to_have_css("background-color", light)
+    plain.close()
     assert screen.complaints == []
 
 

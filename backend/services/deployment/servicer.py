@@ -57,9 +57,16 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
         actor = principal_of(context).audit_name
 
         def work(tx: Tx) -> DeploymentRow:
+            former = sql.get(tx)
             row = sql.change(tx, columns)
             at = self._services.clock()
-            audit.record(tx, at=at, actor=actor, action="deployment.changed", target=row.deployment_id, details=changes)
+            before = {
+                name: bool(value) if name in _FLAGS else value
+                for name, value in former._asdict().items()
+                if name in changes
+            }
+            details = {**changes, "before": before}
+            audit.record(tx, at=at, actor=actor, action="deployment.changed", target=row.deployment_id, details=details)
             tx.after_commit(self._changes.notify)
             return row
 

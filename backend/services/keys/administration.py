@@ -140,7 +140,7 @@ class KeyAdministration:
             row = self._require_key(tx, key_id)
             if row.revoked_at is None:
                 sql.edit(tx, row, {"revoked_at": self._services.clock()})
-                self._audit(tx, actor, "key.revoked", key_id)
+                self._audit(tx, actor, "key.revoked", key_id, {"name": row.name})
             return self._require_key(tx, key_id)
 
         return IssuedKey(self._services.database.write(work))
@@ -172,7 +172,9 @@ class KeyAdministration:
                 raise invalid("key_id", "must name a key that is not revoked")
             changes = change(tx, row)
             sql.edit(tx, row, changes)
-            self._audit(tx, actor, action, key_id, changes if show_changes else None)
+            before = {name: getattr(row, name) for name in changes} if show_changes else {}
+            shown = {**changes, "before": before} if show_changes else {}
+            self._audit(tx, actor, action, key_id, {"name": row.name, **shown})
             return self._require_key(tx, key_id)
 
         return self._services.database.write(work)
@@ -183,7 +185,7 @@ class KeyAdministration:
             raise key_not_found(tx, key_id)
         return row
 
-    def _audit(self, tx: Tx, actor: str, action: str, key_id: str, details: dict[str, object] | None = None) -> None:
+    def _audit(self, tx: Tx, actor: str, action: str, key_id: str, details: dict[str, object]) -> None:
         deployment_sql.raise_revision(tx)
         audit.record(tx, at=self._services.clock(), actor=actor, action=action, target=key_id, details=details)
         tx.after_commit(self._changes.notify)

@@ -1,4 +1,4 @@
-"""Statistics of ended runs as messages: counts and durations of a workflow's newest runs, and of the last days."""
+"""Statistics of ended runs as messages: a workflow's newest runs, the last days, and the newest failures."""
 
 import threading
 from collections import Counter
@@ -14,8 +14,9 @@ from backend.services.dependencies import Services
 from backend.services.runs import figures_sql
 from backend.services.runs.figures_sql import DayRow, EndedRow, EndedStepRow
 from backend.storage.database import Tx
-from contract.times import set_milliseconds
-from workflow_api.v1.run_lists_pb2 import StepFigures, WorkflowFigures
+from contract.times import set_milliseconds, to_timestamp
+from workflow_api.v1.run_lists_pb2 import FailedRun, NewestFailures, StepFigures, WorkflowFigures
+from workflow_api.v1.runs_pb2 import RunError
 
 DAYS: Final = 30
 MOST_RUNS: Final = 2_000
@@ -80,6 +81,23 @@ def _set_durations(message: WorkflowFigures | StepFigures, rows: Iterable[EndedR
 def _set_rank(field: Duration, values: Sequence[int], percent: int) -> None:
     """Sets a percentile by nearest rank: of 20 values the 95th percentile is the 19th."""
     set_milliseconds(field, values[-(-len(values) * percent // 100) - 1])
+
+
+def newest_failures(services: Services, limit: int, workflow_ids: frozenset[str] | None) -> NewestFailures:
+    """Returns the newest failed runs of yesterday and today, in UTC, of all or of some workflows."""
+    since = (utc_day(services.clock()) - 1) * DAY_MS
+    rows = services.database.read(lambda tx: figures_sql.newest_failed(tx, since, limit + 1, workflow_ids))
+    items = [
+        FailedRun(
+            run_id=row.run_id,
+            workflow_id=row.workflow_id,
+            workflow_name=row.workflow_name,
+            failed_at=to_timestamp(row.finished_at),
+            error=RunError(code=row.error_code or "", message=row.error_message),
+        )
+        for row in rows[:limit]
+    ]
+    return NewestFailures(items=items, more=len(rows) > limit, since=to_timestamp(since))
 
 
 NUMBER_OF_DAYS: Final = 30

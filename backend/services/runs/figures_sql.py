@@ -20,7 +20,7 @@ from sqlalchemy import (
 from backend.common.states import RunStatus, StepStatus
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
-from backend.storage.tables.runs import run_days, runs
+from backend.storage.tables.runs import NO_CHILD, run_days, runs
 from backend.storage.tables.segments import steps
 
 
@@ -78,6 +78,47 @@ def ended_runs(tx: Tx, workflow_id: str, since: int, limit: int) -> list[EndedRo
 def ended_steps(tx: Tx, workflow_id: str, since: int, limit: int) -> list[EndedStepRow]:
     """Returns the steps of up to `limit` of the runs of `ended_runs`, in the order of runs, then of steps."""
     return tx.all(_ENDED_STEPS, of_workflow=workflow_id, since=since, limit=limit)
+
+
+class FailedRow(NamedTuple):
+    """A failed run with its error."""
+
+    run_id: str
+    workflow_id: str
+    workflow_name: str
+    finished_at: int
+    error_code: str | None
+    error_message: str | None
+
+
+_FAILED_SINCE: Final = (
+    select_row(FailedRow, runs)
+    .where(
+        runs.c.finished_at.is_not(None),
+        runs.c.finished_at >= bindparam("since", type_=BigInteger),
+        runs.c.status == literal_column(f"'{RunStatus.FAILED}'"),
+        NO_CHILD,
+    )
+    .order_by(runs.c.finished_at.desc())
+    .limit(bindparam("limit"))
+)
+_FAILED: Final = Query(FailedRow, _FAILED_SINCE.with_hint(runs, "INDEXED BY ix_runs_failed", "sqlite"))
+# The index has the status: runs that did not fail are skipped without a read of the table.
+_FAILED_OF_WORKFLOW: Final = Query(
+    FailedRow,
+    _FAILED_SINCE.where(runs.c.workflow_id == bindparam("of_workflow")).with_hint(
+        runs, "INDEXED BY ix_runs_ended_of_workflow", "sqlite"
+    ),
+)
+
+
+def newest_failed(tx: Tx, since: int, limit: int, workflow_ids: Iterable[str] | None) -> list[FailedRow]:
+    """Returns the newest runs, of all or of some workflows, that failed since a time; children are left out."""
+    if workflow_ids is None:
+        return tx.all(_FAILED, since=since, limit=limit)
+    asked = [{"since": since, "limit": limit, "of_workflow": each} for each in sorted(workflow_ids)]
+    found = [row for rows in tx.each(_FAILED_OF_WORKFLOW, asked) for row in rows]
+    return sorted(found, key=lambda row: row.finished_at, reverse=True)[:limit]
 
 
 class DayRow(NamedTuple):

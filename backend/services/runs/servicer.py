@@ -19,7 +19,7 @@ from backend.services.run_changes import RunChanges
 from backend.services.runs import lifecycle, messages
 from backend.services.runs.approvals import Approvals
 from backend.services.runs.erasure import erase_run
-from backend.services.runs.figures import RunDays, workflow_figures
+from backend.services.runs.figures import RunDays, newest_failures, workflow_figures
 from backend.services.runs.figures_sql import DayRow
 from backend.services.runs.found_runs import RunSearch, child_runs
 from backend.services.runs.reads import RunReads, find_state
@@ -29,6 +29,7 @@ from backend.services.runs.start.service import RunStarter
 from backend.services.runs.watches import RunWatches
 from backend.services.uploads.staging import Uploads
 from backend.storage.database import Tx, run_of
+from contract.fields import given_or_default
 from contract.times import set_milliseconds, to_timestamp
 from workflow_api.v1 import errors_pb2, run_lists_pb2, run_lists_pb2_grpc, runs_pb2, runs_pb2_grpc
 
@@ -219,6 +220,12 @@ class RunListsServicer(run_lists_pb2_grpc.RunListsServiceServicer):
         """Returns the figures of the last 30 days."""
         rows, counting = self._days.newest()
         return run_lists_pb2.GetRunDaysResponse(days=[_day(row) for row in rows], counting=counting)
+
+    def GetNewestFailures(
+        self, request: run_lists_pb2.GetNewestFailuresRequest, context: grpc.ServicerContext
+    ) -> run_lists_pb2.NewestFailures:
+        """Returns the newest failed runs of yesterday and today."""
+        return newest_failures(self._services, given_or_default(request, "limit"), principal_of(context).workflow_ids)
 
     def GetWorkflowFigures(
         self, request: run_lists_pb2.GetWorkflowFiguresRequest, context: grpc.ServicerContext

@@ -1,5 +1,6 @@
 """SchedulesService over gRPC: lists schedules, and changes them for people."""
 
+from collections.abc import Callable
 from concurrent.futures import wait
 from itertools import islice
 from typing import Final
@@ -31,6 +32,21 @@ _OUTCOMES: Final = {
     Outcome.FAILED: schedules_pb2.SCHEDULE_OUTCOME_FAILED,
 }
 
+_Rows = tuple[list[ListedScheduleRow], Callable[[ListedScheduleRow], tuple[str | int, ...]]]
+"""Rows of a page, and what returns the position of a row."""
+
+
+def _by_name(tx: Tx, workflow_id: str | None, paging: Paging) -> _Rows:
+    workflow, name, schedule_id = map(str, paging.after or _FIRST)
+    rows = sql.listed(tx, workflow_id, (workflow, name, schedule_id), paging.rows_to_read)
+    return rows, lambda row: (row.workflow_name, row.name or "", row.schedule_id)
+
+
+def _by_time(tx: Tx, workflow_id: str | None, paging: Paging) -> _Rows:
+    next_at, schedule_id = paging.after or (0, "")
+    rows = sql.listed_by_next_time(tx, workflow_id, (int(next_at), str(schedule_id)), paging.rows_to_read)
+    return rows, lambda row: (row.next_at or 0, row.schedule_id)
+
 
 class SchedulesServicer(schedules_pb2_grpc.SchedulesServiceServicer):
     """Shows schedules and planned starts, pauses, resumes and triggers them."""
@@ -42,14 +58,13 @@ class SchedulesServicer(schedules_pb2_grpc.SchedulesServiceServicer):
     def ListSchedules(
         self, request: schedules_pb2.ListSchedulesRequest, context: grpc.ServicerContext
     ) -> schedules_pb2.ListSchedulesResponse:
-        """Returns schedules and planned starts, ordered by the names of workflow and schedule."""
-        paging = Paging(self._services.cursors, request, of=request.workflow)
-        workflow, name, schedule_id = map(str, paging.after or _FIRST)
+        """Returns schedules and planned starts, by the names of workflow and schedule or by their next times."""
+        by_time = request.by_next_time
+        paging = Paging(self._services.cursors, request, of=f"{request.workflow}/next" if by_time else request.workflow)
 
         def work(tx: Tx) -> schedules_pb2.ListSchedulesResponse:
             only = require_workflow(tx, request.workflow).workflow_id if request.HasField("workflow") else None
-            rows = sql.listed(tx, only, (workflow, name, schedule_id), paging.rows_to_read)
-            shown, token = paging.cut(rows, lambda row: (row.workflow_name, row.name or "", row.schedule_id))
+            shown, token = paging.cut(*(_by_time if by_time else _by_name)(tx, only, paging))
             return schedules_pb2.ListSchedulesResponse(items=[_message(row) for row in shown], next_page_token=token)
 
         return self._services.database.snapshot(work)

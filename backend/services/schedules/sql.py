@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from sqlalchemy import Text, bindparam, delete, func, insert, literal_column, select, tuple_
+from sqlalchemy import BigInteger, Text, bindparam, delete, func, insert, literal_column, select, tuple_
 
 from backend.common.clock import DAY_MS
 from backend.common.states import RUN_IN_FLIGHT
@@ -93,10 +93,11 @@ _IN_FLIGHT = ScalarQuery[str](
     .limit(literal_column("1"))
 )
 _SORT_NAME: Final = func.coalesce(schedules.c.name, literal_column("''"))
+_WITH_WORKFLOW: Final = select_row(ListedScheduleRow, schedules, workflow_name=workflows.c.name).join(
+    workflows, workflows.c.workflow_id == schedules.c.workflow_id
+)
 _LISTED = (
-    select_row(ListedScheduleRow, schedules, workflow_name=workflows.c.name)
-    .join(workflows, workflows.c.workflow_id == schedules.c.workflow_id)
-    .where(
+    _WITH_WORKFLOW.where(
         tuple_(workflows.c.name, _SORT_NAME, schedules.c.schedule_id)
         > tuple_(
             bindparam("after_workflow", type_=Text),
@@ -107,8 +108,20 @@ _LISTED = (
     .order_by(workflows.c.name, _SORT_NAME, schedules.c.schedule_id)
     .limit(bindparam("limit"))
 )
+_BY_NEXT_TIME = (
+    _WITH_WORKFLOW.where(
+        schedules.c.next_at.is_not(None),
+        tuple_(schedules.c.next_at, schedules.c.schedule_id)
+        > tuple_(bindparam("after_next_at", type_=BigInteger), bindparam("after_id", type_=Text)),
+    )
+    .order_by(schedules.c.next_at, schedules.c.schedule_id)
+    .limit(bindparam("limit"))
+)
+_OF_WORKFLOW: Final = schedules.c.workflow_id == bindparam("of_workflow_id")
 _LIST = Query(ListedScheduleRow, _LISTED)
-_LIST_OF_WORKFLOW = Query(ListedScheduleRow, _LISTED.where(schedules.c.workflow_id == bindparam("of_workflow_id")))
+_LIST_OF_WORKFLOW = Query(ListedScheduleRow, _LISTED.where(_OF_WORKFLOW))
+_LIST_BY_NEXT_TIME = Query(ListedScheduleRow, _BY_NEXT_TIME)
+_LIST_BY_NEXT_TIME_OF_WORKFLOW = Query(ListedScheduleRow, _BY_NEXT_TIME.where(_OF_WORKFLOW))
 
 
 def get(tx: Tx, schedule_id: str) -> ScheduleRow | None:
@@ -167,3 +180,11 @@ def listed(tx: Tx, workflow_id: str | None, after: tuple[str, str, str], limit: 
     if workflow_id is None:
         return tx.all(_LIST, **given)
     return tx.all(_LIST_OF_WORKFLOW, of_workflow_id=workflow_id, **given)
+
+
+def listed_by_next_time(tx: Tx, workflow_id: str | None, after: tuple[int, str], limit: int) -> list[ListedScheduleRow]:
+    """Returns a page of schedules that have a next time, after a position, by this time."""
+    given = {"after_next_at": after[0], "after_id": after[1], "limit": limit}
+    if workflow_id is None:
+        return tx.all(_LIST_BY_NEXT_TIME, **given)
+    return tx.all(_LIST_BY_NEXT_TIME_OF_WORKFLOW, of_workflow_id=workflow_id, **given)

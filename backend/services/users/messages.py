@@ -11,6 +11,7 @@ from contract.roles import ROLE_NAMES
 from contract.times import to_timestamp
 from workflow_api.v1 import sessions_pb2, users_pb2
 
+_PREFERENCES: Final = tuple(users_pb2.Preferences.DESCRIPTOR.fields_by_name)
 _ROLES: Final = {name: role for role, name in ROLE_NAMES.items()}
 
 
@@ -55,4 +56,16 @@ def user_message(
         of_provider=row.issuer is not None,
         passkeys=passkeys,
         needs_passkey=needs_passkey,
+        preferences=None if row.preferences is None else _preferences(row.preferences),
     )
+
+
+def preferences_text(preferences: users_pb2.Preferences) -> str:
+    """Returns preferences as JSON, as they are stored."""
+    return json.dumps({name: getattr(preferences, name) for name in _PREFERENCES})
+
+
+def _preferences(stored: str) -> users_pb2.Preferences:
+    # Another release may have stored more or less.
+    found = json.loads(stored)
+    return users_pb2.Preferences(**{name: found[name] for name in _PREFERENCES if name in found})

@@ -1,5 +1,7 @@
 """UsersService, SessionsService and PasskeysService over gRPC: people, their sign-in and their passkeys."""
 
+from zoneinfo import available_timezones
+
 import grpc
 
 from backend.common.errors import ApiError, invalid
@@ -8,7 +10,7 @@ from backend.rpc.callers import principal_of
 from backend.services.dependencies import Services
 from backend.services.users import passkeys_sql, sql
 from backend.services.users.administration import UserAdministration
-from backend.services.users.messages import session_message, user_message
+from backend.services.users.messages import preferences_text, session_message, user_message
 from backend.services.users.oidc.sign_in import AuthorizationResponse, ProviderSignIns
 from backend.services.users.passkeys.ceremony import PasskeyResponse
 from backend.services.users.passkeys.management import Confirmation, PasskeyManagement
@@ -143,6 +145,15 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         if ended is not None and self._provider is not None and request.redirect_uri:
             url = self._provider.sign_out_url(ended.issuer, request.redirect_uri, request.id_token)
         return sessions_pb2.SignOutResponse(provider_url=url)
+
+    def SetPreferences(
+        self, request: sessions_pb2.SetPreferencesRequest, context: grpc.ServicerContext
+    ) -> users_pb2.User:
+        """Stores how pages are shown to a person."""
+        zone = request.preferences.time_zone
+        if zone and zone not in available_timezones():
+            raise invalid("preferences.time_zone", "must be a zone of the time zone database, such as Europe/Berlin")
+        return user_message(self._sign_ins.set_preferences(request.token, preferences_text(request.preferences)))
 
     def ChangePassword(
         self, request: sessions_pb2.ChangePasswordRequest, context: grpc.ServicerContext

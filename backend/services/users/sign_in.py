@@ -143,6 +143,20 @@ class SignIns:
             self._services.database.write(lambda tx: sql.use_session(tx, token_sha256, now), lock_key=sql.LOCK_KEY)
         return session
 
+    def set_preferences(self, token: str, preferences: str) -> UserRow:
+        """Stores the preferences of a session's person, as JSON.
+
+        Raises:
+            ApiError: `unauthorized`, the session has ended or never existed.
+        """
+        name = self.session(token).name
+
+        def work(tx: Tx) -> UserRow:
+            sql.edit(tx, sql.get_existing(tx, name), {"preferences": preferences})
+            return sql.get_existing(tx, name)
+
+        return self._services.database.write(work, lock_key=sql.LOCK_KEY)
+
     def sign_out(self, token: str, actor: str) -> sql.SessionRow | None:
         """Ends a session, and returns its row; None if there is no such session."""
         token_sha256 = rules.sha256_hex(token)

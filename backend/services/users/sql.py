@@ -35,6 +35,7 @@ class SessionRow(NamedTuple):
     workflow_ids: str | None
     issuer: str | None
     subject: str | None
+    preferences: str | None
 
 
 _GET = Query(UserRow, select_row(UserRow, users).where(users.c.name == bindparam("name")))
@@ -129,7 +130,7 @@ def count_other_administrators(tx: Tx, name: str) -> int:
 
 def add(tx: Tx, columns: dict[str, object]) -> None:
     """Writes a new person."""
-    tx.enqueue(_INSERT, **{"workflow_ids": None, "issuer": None, "subject": None, **columns})
+    tx.enqueue(_INSERT, **{"workflow_ids": None, "issuer": None, "subject": None, "preferences": None, **columns})
 
 
 def edit(tx: Tx, row: UserRow, changes: dict[str, object]) -> None:

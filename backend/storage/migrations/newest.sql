@@ -308,7 +308,7 @@ CREATE TABLE users (
 	password_is_temporary INTEGER NOT NULL, 
 	created_at BIGINT NOT NULL, 
 	signed_in_at BIGINT, 
-	disabled_at BIGINT, workflow_ids TEXT, issuer TEXT, subject TEXT, 
+	disabled_at BIGINT, workflow_ids TEXT, issuer TEXT, subject TEXT, preferences TEXT, 
 	CONSTRAINT pk_users PRIMARY KEY (name)
 );
 CREATE TABLE sessions (
@@ -680,4 +680,5 @@ CREATE TABLE step_transcript_parts (
 	CONSTRAINT fk_step_transcript_parts_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_step_transcript_parts_superseded ON step_transcript_parts (superseded_at) WHERE superseded_at IS NOT NULL;
-INSERT INTO alembic_version (version_num) VALUES ('0039');
+CREATE INDEX ix_runs_failed ON runs (finished_at) WHERE status = 'failed';
+INSERT INTO alembic_version (version_num) VALUES ('0040');

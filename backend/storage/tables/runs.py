@@ -101,6 +101,8 @@ runs = Table(
     partial_index("ix_runs_expiring", "finished_at", where=_KEPT),
     # Has all columns of a day's figures, so that counting reads no row of the table.
     partial_index("ix_runs_ended", "finished_at", "status", "started_at", where="finished_at IS NOT NULL"),
+    # The newest failures, of which there may be few among very many runs of a day.
+    partial_index("ix_runs_failed", "finished_at", where="status = 'failed'"),
     # Has all columns of a workflow's figures of its newest runs.
     partial_index(
         "ix_runs_ended_of_workflow",

@@ -24,6 +24,8 @@ users = Table(
     # Identity at the provider; null for people who sign in with a password.
     Column("issuer", Text),
     Column("subject", Text),
+    # How pages are shown, as JSON; null for the defaults.
+    Column("preferences", Text),
     # Of one person each: all changes of people hold one lock.
     Index("ix_users_identity", "issuer", "subject"),
 )
@@ -42,6 +44,7 @@ class UserRow(NamedTuple):
     workflow_ids: str | None
     issuer: str | None = None
     subject: str | None = None
+    preferences: str | None = None
 
 
 sessions = Table(

@@ -382,6 +382,106 @@ class GetRunDaysResponse(_message.Message):
 Global___GetRunDaysResponse: _TypeAlias = GetRunDaysResponse  # noqa: Y015
 
 @_typing.final
+class GetNewestFailuresRequest(_message.Message):
+    """Asks for the newest runs that failed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LIMIT_FIELD_NUMBER: _builtins.int
+    limit: _builtins.int
+    """Most runs to return."""
+    def __init__(
+        self,
+        *,
+        limit: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "limit", b"limit"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "limit", b"limit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+
+Global___GetNewestFailuresRequest: _TypeAlias = GetNewestFailuresRequest  # noqa: Y015
+
+@_typing.final
+class FailedRun(_message.Message):
+    """A run that failed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    WORKFLOW_ID_FIELD_NUMBER: _builtins.int
+    WORKFLOW_NAME_FIELD_NUMBER: _builtins.int
+    FAILED_AT_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run."""
+    workflow_id: _builtins.str
+    """Its workflow."""
+    workflow_name: _builtins.str
+    """The workflow's name when the run was started."""
+    @_builtins.property
+    def failed_at(self) -> _timestamp_pb2.Timestamp:
+        """When it failed."""
+
+    @_builtins.property
+    def error(self) -> _runs_pb2.RunError:
+        """Why."""
+
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        workflow_id: _builtins.str = ...,
+        workflow_name: _builtins.str = ...,
+        failed_at: _timestamp_pb2.Timestamp | None = ...,
+        error: _runs_pb2.RunError | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "failed_at", b"failed_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "failed_at", b"failed_at", "run_id", b"run_id", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FailedRun: _TypeAlias = FailedRun  # noqa: Y015
+
+@_typing.final
+class NewestFailures(_message.Message):
+    """The newest runs that failed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    more: _builtins.bool
+    """Whether more have failed within that time."""
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___FailedRun]:
+        """The runs, the newest failure first."""
+
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """When that time began."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___FailedRun] | None = ...,
+        more: _builtins.bool = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items", "more", b"more", "since", b"since"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NewestFailures: _TypeAlias = NewestFailures  # noqa: Y015
+
+@_typing.final
 class GetWorkflowFiguresRequest(_message.Message):
     """Asks for the figures of a workflow."""
 

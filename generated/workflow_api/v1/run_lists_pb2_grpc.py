@@ -50,6 +50,11 @@ class RunListsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_run__lists__pb2.GetRunDaysRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_run__lists__pb2.GetRunDaysResponse.FromString,
                 _registered_method=True)
+        self.GetNewestFailures = channel.unary_unary(
+                '/workflow_api.v1.RunListsService/GetNewestFailures',
+                request_serializer=workflow__api_dot_v1_dot_run__lists__pb2.GetNewestFailuresRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_run__lists__pb2.NewestFailures.FromString,
+                _registered_method=True)
         self.GetWorkflowFigures = channel.unary_unary(
                 '/workflow_api.v1.RunListsService/GetWorkflowFigures',
                 request_serializer=workflow__api_dot_v1_dot_run__lists__pb2.GetWorkflowFiguresRequest.SerializeToString,
@@ -83,6 +88,13 @@ class RunListsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetNewestFailures(self, request, context):
+        """The newest runs that failed since the UTC day before today began, without children.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetWorkflowFigures(self, request, context):
         """Figures of a workflow and of its steps, of its newest runs that ended within 30 days.
         """
@@ -107,6 +119,11 @@ def add_RunListsServiceServicer_to_server(servicer, server):
                     servicer.GetRunDays,
                     request_deserializer=workflow__api_dot_v1_dot_run__lists__pb2.GetRunDaysRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_run__lists__pb2.GetRunDaysResponse.SerializeToString,
+            ),
+            'GetNewestFailures': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetNewestFailures,
+                    request_deserializer=workflow__api_dot_v1_dot_run__lists__pb2.GetNewestFailuresRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_run__lists__pb2.NewestFailures.SerializeToString,
             ),
             'GetWorkflowFigures': grpc.unary_unary_rpc_method_handler(
                     servicer.GetWorkflowFigures,
@@ -196,6 +213,33 @@ class RunListsService:
             '/workflow_api.v1.RunListsService/GetRunDays',
             workflow__api_dot_v1_dot_run__lists__pb2.GetRunDaysRequest.SerializeToString,
             workflow__api_dot_v1_dot_run__lists__pb2.GetRunDaysResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetNewestFailures(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.RunListsService/GetNewestFailures',
+            workflow__api_dot_v1_dot_run__lists__pb2.GetNewestFailuresRequest.SerializeToString,
+            workflow__api_dot_v1_dot_run__lists__pb2.NewestFailures.FromString,
             options,
             channel_credentials,
             insecure,

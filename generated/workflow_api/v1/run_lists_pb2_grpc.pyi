@@ -43,6 +43,8 @@ class RunListsServiceStub:
     """The runs that steps of a run started, its children, in the order of their starts. They are in no other list."""
     GetRunDays: _grpc.UnaryUnaryMultiCallable[_run_lists_pb2.GetRunDaysRequest, _run_lists_pb2.GetRunDaysResponse]
     """Figures of the last 30 UTC days, by the day on which runs ended. Those of today are up to 10 seconds old."""
+    GetNewestFailures: _grpc.UnaryUnaryMultiCallable[_run_lists_pb2.GetNewestFailuresRequest, _run_lists_pb2.NewestFailures]
+    """The newest runs that failed since the UTC day before today began, without children."""
     GetWorkflowFigures: _grpc.UnaryUnaryMultiCallable[_run_lists_pb2.GetWorkflowFiguresRequest, _run_lists_pb2.WorkflowFigures]
     """Figures of a workflow and of its steps, of its newest runs that ended within 30 days."""
 
@@ -59,6 +61,8 @@ class RunListsServiceAsyncStub(RunListsServiceStub):
     """The runs that steps of a run started, its children, in the order of their starts. They are in no other list."""
     GetRunDays: _aio.UnaryUnaryMultiCallable[_run_lists_pb2.GetRunDaysRequest, _run_lists_pb2.GetRunDaysResponse]  # type: ignore[assignment]
     """Figures of the last 30 UTC days, by the day on which runs ended. Those of today are up to 10 seconds old."""
+    GetNewestFailures: _aio.UnaryUnaryMultiCallable[_run_lists_pb2.GetNewestFailuresRequest, _run_lists_pb2.NewestFailures]  # type: ignore[assignment]
+    """The newest runs that failed since the UTC day before today began, without children."""
     GetWorkflowFigures: _aio.UnaryUnaryMultiCallable[_run_lists_pb2.GetWorkflowFiguresRequest, _run_lists_pb2.WorkflowFigures]  # type: ignore[assignment]
     """Figures of a workflow and of its steps, of its newest runs that ended within 30 days."""
 
@@ -90,6 +94,14 @@ class RunListsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_run_lists_pb2.GetRunDaysResponse, _abc.Awaitable[_run_lists_pb2.GetRunDaysResponse]]:
         """Figures of the last 30 UTC days, by the day on which runs ended. Those of today are up to 10 seconds old."""
+
+    @_abc_1.abstractmethod
+    def GetNewestFailures(
+        self,
+        request: _run_lists_pb2.GetNewestFailuresRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_run_lists_pb2.NewestFailures, _abc.Awaitable[_run_lists_pb2.NewestFailures]]:
+        """The newest runs that failed since the UTC day before today began, without children."""
 
     @_abc_1.abstractmethod
     def GetWorkflowFigures(

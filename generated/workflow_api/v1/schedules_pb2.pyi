@@ -204,22 +204,26 @@ class ListSchedulesRequest(_message.Message):
     WORKFLOW_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    BY_NEXT_TIME_FIELD_NUMBER: _builtins.int
     workflow: _builtins.str
     """Only those of the workflow with this id or name."""
     page_size: _builtins.int
     """Most schedules to return."""
     page_token: _builtins.str
     """`next_page_token` of the page before."""
+    by_next_time: _builtins.bool
+    """Those due next first, without those that have no next time; by the names of workflow and schedule without it."""
     def __init__(
         self,
         *,
         workflow: _builtins.str | None = ...,
         page_size: _builtins.int | None = ...,
         page_token: _builtins.str = ...,
+        by_next_time: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_workflow", b"_workflow", "page_size", b"page_size", "workflow", b"workflow"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_workflow", b"_workflow", "page_size", b"page_size", "page_token", b"page_token", "workflow", b"workflow"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_workflow", b"_workflow", "by_next_time", b"by_next_time", "page_size", b"page_size", "page_token", b"page_token", "workflow", b"workflow"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015

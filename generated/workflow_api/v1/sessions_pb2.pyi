@@ -254,6 +254,34 @@ class GetSessionRequest(_message.Message):
 Global___GetSessionRequest: _TypeAlias = GetSessionRequest  # noqa: Y015
 
 @_typing.final
+class SetPreferencesRequest(_message.Message):
+    """Keeps preferences."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    PREFERENCES_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """The session's token."""
+    @_builtins.property
+    def preferences(self) -> _users_pb2.Preferences:
+        """The preferences."""
+
+    def __init__(
+        self,
+        *,
+        token: _builtins.str = ...,
+        preferences: _users_pb2.Preferences | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["preferences", b"preferences"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["preferences", b"preferences", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetPreferencesRequest: _TypeAlias = SetPreferencesRequest  # noqa: Y015
+
+@_typing.final
 class SignOutRequest(_message.Message):
     """Ends a session."""
 

@@ -66,6 +66,11 @@ class SessionsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_sessions__pb2.SignOutRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_sessions__pb2.SignOutResponse.FromString,
                 _registered_method=True)
+        self.SetPreferences = channel.unary_unary(
+                '/workflow_api.v1.SessionsService/SetPreferences',
+                request_serializer=workflow__api_dot_v1_dot_sessions__pb2.SetPreferencesRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_users__pb2.User.FromString,
+                _registered_method=True)
         self.ChangePassword = channel.unary_unary(
                 '/workflow_api.v1.SessionsService/ChangePassword',
                 request_serializer=workflow__api_dot_v1_dot_sessions__pb2.ChangePasswordRequest.SerializeToString,
@@ -122,6 +127,13 @@ class SessionsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetPreferences(self, request, context):
+        """Keeps how pages are shown to a session's person, in place of what was kept.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ChangePassword(self, request, context):
         """Changes the password of a session's person, and ends their other sessions. A wrong password counts as at sign-in.
         """
@@ -161,6 +173,11 @@ def add_SessionsServiceServicer_to_server(servicer, server):
                     servicer.SignOut,
                     request_deserializer=workflow__api_dot_v1_dot_sessions__pb2.SignOutRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_sessions__pb2.SignOutResponse.SerializeToString,
+            ),
+            'SetPreferences': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetPreferences,
+                    request_deserializer=workflow__api_dot_v1_dot_sessions__pb2.SetPreferencesRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_users__pb2.User.SerializeToString,
             ),
             'ChangePassword': grpc.unary_unary_rpc_method_handler(
                     servicer.ChangePassword,
@@ -331,6 +348,33 @@ class SessionsService:
             '/workflow_api.v1.SessionsService/SignOut',
             workflow__api_dot_v1_dot_sessions__pb2.SignOutRequest.SerializeToString,
             workflow__api_dot_v1_dot_sessions__pb2.SignOutResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetPreferences(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.SessionsService/SetPreferences',
+            workflow__api_dot_v1_dot_sessions__pb2.SetPreferencesRequest.SerializeToString,
+            workflow__api_dot_v1_dot_users__pb2.User.FromString,
             options,
             channel_credentials,
             insecure,

@@ -51,6 +51,8 @@ class SessionsServiceStub:
     """Whose session this is, while it lasts: 12 hours from the sign-in, and 1 hour from its last use."""
     SignOut: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.SignOutRequest, _sessions_pb2.SignOutResponse]
     """Ends a session; one that has ended already is no error."""
+    SetPreferences: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.SetPreferencesRequest, _users_pb2.User]
+    """Keeps how pages are shown to a session's person, in place of what was kept."""
     ChangePassword: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.ChangePasswordRequest, _users_pb2.User]
     """Changes the password of a session's person, and ends their other sessions. A wrong password counts as at sign-in."""
 
@@ -76,6 +78,8 @@ class SessionsServiceAsyncStub(SessionsServiceStub):
     """Whose session this is, while it lasts: 12 hours from the sign-in, and 1 hour from its last use."""
     SignOut: _aio.UnaryUnaryMultiCallable[_sessions_pb2.SignOutRequest, _sessions_pb2.SignOutResponse]  # type: ignore[assignment]
     """Ends a session; one that has ended already is no error."""
+    SetPreferences: _aio.UnaryUnaryMultiCallable[_sessions_pb2.SetPreferencesRequest, _users_pb2.User]  # type: ignore[assignment]
+    """Keeps how pages are shown to a session's person, in place of what was kept."""
     ChangePassword: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ChangePasswordRequest, _users_pb2.User]  # type: ignore[assignment]
     """Changes the password of a session's person, and ends their other sessions. A wrong password counts as at sign-in."""
 
@@ -134,6 +138,14 @@ class SessionsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_sessions_pb2.SignOutResponse, _abc.Awaitable[_sessions_pb2.SignOutResponse]]:
         """Ends a session; one that has ended already is no error."""
+
+    @_abc_1.abstractmethod
+    def SetPreferences(
+        self,
+        request: _sessions_pb2.SetPreferencesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_users_pb2.User, _abc.Awaitable[_users_pb2.User]]:
+        """Keeps how pages are shown to a session's person, in place of what was kept."""
 
     @_abc_1.abstractmethod
     def ChangePassword(

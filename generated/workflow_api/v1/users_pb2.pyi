@@ -52,6 +52,30 @@ ROLE_VIEWER: Role.ValueType  # 4
 """Sees workflows, runs and the state of the deployment; changes and decides nothing."""
 Global___Role: _TypeAlias = Role  # noqa: Y015
 
+class _Theme:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ThemeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Theme.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    THEME_UNSPECIFIED: _Theme.ValueType  # 0
+    """As the device has them."""
+    THEME_LIGHT: _Theme.ValueType  # 1
+    """Dark on light."""
+    THEME_DARK: _Theme.ValueType  # 2
+    """Light on dark."""
+
+class Theme(_Theme, metaclass=_ThemeEnumTypeWrapper):
+    """Colours of pages."""
+
+THEME_UNSPECIFIED: Theme.ValueType  # 0
+"""As the device has them."""
+THEME_LIGHT: Theme.ValueType  # 1
+"""Dark on light."""
+THEME_DARK: Theme.ValueType  # 2
+"""Light on dark."""
+Global___Theme: _TypeAlias = Theme  # noqa: Y015
+
 @_typing.final
 class ChosenWorkflows(_message.Message):
     """The workflows of an approver who does not decide for all."""
@@ -92,6 +116,7 @@ class User(_message.Message):
     OF_PROVIDER_FIELD_NUMBER: _builtins.int
     PASSKEYS_FIELD_NUMBER: _builtins.int
     NEEDS_PASSKEY_FIELD_NUMBER: _builtins.int
+    PREFERENCES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that they sign in with."""
     role: Global___Role.ValueType
@@ -118,6 +143,10 @@ class User(_message.Message):
     def decides_for(self) -> Global___ChosenWorkflows:
         """Of an approver: the workflows that they decide for, and of which alone they see anything; absent means all."""
 
+    @_builtins.property
+    def preferences(self) -> Global___Preferences:
+        """How pages are shown to them; only of a session."""
+
     def __init__(
         self,
         *,
@@ -131,10 +160,11 @@ class User(_message.Message):
         of_provider: _builtins.bool = ...,
         passkeys: _builtins.int = ...,
         needs_passkey: _builtins.bool = ...,
+        preferences: Global___Preferences | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "signed_in_at", b"signed_in_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "preferences", b"preferences", "signed_in_at", b"signed_in_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "disabled", b"disabled", "name", b"name", "needs_passkey", b"needs_passkey", "of_provider", b"of_provider", "passkeys", b"passkeys", "password_is_temporary", b"password_is_temporary", "role", b"role", "signed_in_at", b"signed_in_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "disabled", b"disabled", "name", b"name", "needs_passkey", b"needs_passkey", "of_provider", b"of_provider", "passkeys", b"passkeys", "password_is_temporary", b"password_is_temporary", "preferences", b"preferences", "role", b"role", "signed_in_at", b"signed_in_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__decides_for: _TypeAlias = _typing.Literal["decides_for"]  # noqa: Y015
     _WhichOneofArgType__decides_for: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for"]  # noqa: Y015
@@ -146,6 +176,40 @@ class User(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__signed_in_at) -> _WhichOneofReturnType__signed_in_at | None: ...
 
 Global___User: _TypeAlias = User  # noqa: Y015
+
+@_typing.final
+class Preferences(_message.Message):
+    """How a person wants pages to be shown."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TIME_ZONE_FIELD_NUMBER: _builtins.int
+    THEME_FIELD_NUMBER: _builtins.int
+    EXACT_TIMES_FIELD_NUMBER: _builtins.int
+    COMPACT_FIELD_NUMBER: _builtins.int
+    time_zone: _builtins.str
+    """Time zone of times, as `Europe/Berlin`; empty means UTC."""
+    theme: Global___Theme.ValueType
+    """Colours."""
+    exact_times: _builtins.bool
+    """Whether times are always exact, and never how long ago."""
+    compact: _builtins.bool
+    """Whether there is less space between things."""
+    def __init__(
+        self,
+        *,
+        time_zone: _builtins.str = ...,
+        theme: Global___Theme.ValueType = ...,
+        exact_times: _builtins.bool = ...,
+        compact: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compact", b"compact", "exact_times", b"exact_times", "theme", b"theme", "time_zone", b"time_zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Preferences: _TypeAlias = Preferences  # noqa: Y015
 
 @_typing.final
 class CreateUserRequest(_message.Message):

@@ -411,7 +411,7 @@ def test_a_change_of_the_deployment_is_audited_and_reaches_watchers(keys: Caller
     assert after.revision > before.revision
     trail = deployment("ListAuditRecords", audit_pb2.ListAuditRecordsRequest()).items
     assert (trail[0].actor, trail[0].action) == ("ada", "deployment.changed")
-    assert json.loads(trail[0].details) == {"api_enabled": False}
+    assert json.loads(trail[0].details) == {"api_enabled": False, "before": {"api_enabled": True}}
     health = deployment("GetHealth", deployment_pb2.GetHealthRequest())
     assert health.status == deployment_pb2.Health.STATUS_DISABLED
     assert health.api_version == "2026-09-24"
@@ -460,3 +460,10 @@ def test_keys_are_found_by_a_part_of_name_id_or_description_within_a_bound(keys:
     keys("RevokeKey", keys_pb2.RevokeKeyRequest(key_id=key_id))
     (revoked,) = keys("FindKeys", keys_pb2.FindKeysRequest(text="old")).items
     assert (revoked.key_id, revoked.state) == (key_id, "revoked")
+
+
+def test_a_changed_key_is_audited_with_its_name_and_the_values_before(keys: Caller, deployment: Caller) -> None:
+    key_id = create(keys, name="billing", daily_run_quota=100).record.key.key_id
+    keys("UpdateKey", keys_pb2.UpdateKeyRequest(key_id=key_id, daily_run_quota=200))
+    (record,) = deployment("ListAuditRecords", audit_pb2.ListAuditRecordsRequest(action="key.edited")).items
+    assert json.loads(record.details) == {"name": "billing", "daily_run_quota": 200, "before": {"daily_run_quota": 100}}

@@ -119,6 +119,31 @@ def test_days_have_counts_and_durations_of_the_runs_that_ended(world: World, lis
     assert (figures[0].ended, figures[0].HasField("median")) == (0, False)
 
 
+def failures(lists: Caller, **asked: Any) -> run_lists_pb2.NewestFailures:
+    answer: run_lists_pb2.NewestFailures = lists("GetNewestFailures", run_lists_pb2.GetNewestFailuresRequest(**asked))
+    return answer
+
+
+def test_failures_since_yesterday_are_listed_with_their_errors_newest_first(world: World, lists: Caller) -> None:
+    world.clock.advance(seconds=(DAY_MS - world.clock() % DAY_MS) // 1000 - 60)
+    world.close(world.started(), "failed", error_code="node_failed", error_message="early")
+    world.clock.advance(seconds=120)
+    yesterday, today = world.started("Gated"), world.started()
+    world.close(yesterday, "failed", error_code="node_failed", error_message="out of paper")
+    world.clock.advance(days=1)
+    world.finished()
+    world.close(today, "failed", error_code="orphaned")
+    found = failures(lists)
+    assert [each.run_id for each in found.items] == [today, yesterday]
+    assert [(each.workflow_name, each.error.message) for each in found.items] == [
+        ("Plain", ""),
+        ("Gated", "out of paper"),
+    ]
+    assert (found.more, milliseconds_of(found.since)) == (False, (world.clock() // DAY_MS - 1) * DAY_MS)
+    cut = failures(lists, limit=1)
+    assert ([each.run_id for each in cut.items], cut.more) == ([today], True)
+
+
 def test_a_day_is_counted_once_it_is_over_and_today_every_ten_seconds(world: World, lists: Caller) -> None:
     world.finished()
     assert days(lists)[-1].ended == 1

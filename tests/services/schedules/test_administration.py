@@ -83,6 +83,24 @@ def test_an_applied_manifest_moves_adds_and_removes_schedules(nightly: ScheduleW
     assert nightly.started_at() == [utc("2026-09-24 01:30")]
 
 
+def test_schedules_are_listed_by_their_next_time_in_pages_without_those_that_have_none(world: ScheduleWorld) -> None:
+    world.define(
+        "{name: late, cron: '0 23 * * *'}",
+        "{name: early, cron: '5 0 * * *'}",
+        "{name: off, cron: '0 1 * * *', paused: true}",
+    )
+    other = world.define("{name: noon, cron: '0 12 * * *'}", workflow="Other")
+    every = world.listed(by_next_time=True)
+    times = [each.next_times[0].ToMilliseconds() for each in every]
+    assert (times, {each.name for each in every}) == (sorted(times), {"late", "early", "noon"})
+    first = world.schedules("ListSchedules", schedules_pb2.ListSchedulesRequest(by_next_time=True, page_size=2))
+    rest = world.listed(by_next_time=True, page_token=first.next_page_token)
+    assert [*first.items, *rest] == every
+    assert [each.name for each in world.listed(by_next_time=True, workflow=other)] == ["noon"]
+    with pytest.raises(RefusedError):
+        world.listed(page_token=first.next_page_token)
+
+
 def test_a_workflow_that_was_never_active_has_no_schedules_and_a_deleted_one_neither(world: ScheduleWorld) -> None:
     world.define(NIGHTLY, status="draft")
     assert world.listed() == []

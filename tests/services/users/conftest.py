@@ -59,6 +59,11 @@ class People:
         session: sessions_pb2.Session = self.call("GetSession", request)
         return session
 
+    def prefer(self, token: str, preferences: users_pb2.Preferences) -> users_pb2.User:
+        request = sessions_pb2.SetPreferencesRequest(token=token, preferences=preferences)
+        user: users_pb2.User = self.call("SetPreferences", request, actor="console")
+        return user
+
     def sign_out(self, token: str) -> None:
         self.call("SignOut", sessions_pb2.SignOutRequest(token=token), actor="console")
 

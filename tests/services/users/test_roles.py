@@ -109,6 +109,7 @@ MATRIX = {
         "ListFoundRuns": "aopvc",
         "ListChildRuns": "aopvc",
         "GetRunDays": "aopv",
+        "GetNewestFailures": "aopvc",
         "GetWorkflowFigures": "aopvc",
     },
     "Runs": {
@@ -136,6 +137,7 @@ MATRIX = {
         "GetSession": "aopvc",
         "SignOut": "aopvc",
         "ChangePassword": "aopvc",
+        "SetPreferences": "aopvc",
     },
     "Schedules": {
         "ListSchedules": "aov",

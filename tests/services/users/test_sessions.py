@@ -7,6 +7,7 @@ from backend.services.users.sign_in import RETENTION
 from contract.times import to_timestamp
 from tests.services.conftest import TestClock
 from tests.services.users.conftest import WRONG, People, reason
+from workflow_api.v1.users_pb2 import THEME_DARK, Preferences
 
 HOUR = 3600
 NEW = "a new long password"
@@ -41,6 +42,24 @@ def test_the_last_use_of_a_session_is_written_once_a_minute(people: People, cloc
     clock.advance(seconds=1)
     people.session(token)
     assert people.rows("sessions") != begun
+
+
+def test_preferences_are_of_the_person_in_every_session(people: People) -> None:
+    password = people.add()
+    first, second = (people.sign_in(password).token for _ in range(2))
+    assert not people.session(first).user.HasField("preferences")
+    chosen = Preferences(time_zone="Asia/Tokyo", theme=THEME_DARK, exact_times=True, compact=True)
+    assert people.prefer(first, chosen).preferences == chosen
+    assert people.session(second).user.preferences == chosen
+    assert people.session(second).user.name == "ana"
+
+
+def test_preferences_of_an_unknown_zone_or_an_ended_session_are_refused(people: People) -> None:
+    token = people.sign_in(people.add()).token
+    refused = reason(people.prefer, token, Preferences(time_zone="Mars/Olympus"))
+    assert list(refused.problems) == ["preferences.time_zone"]
+    assert not people.session(token).user.HasField("preferences")
+    assert reason(people.prefer, "no session", Preferences()).reason == "unauthorized"
 
 
 def test_questions_of_an_open_page_do_not_make_a_session_last(people: People, clock: TestClock) -> None:

@@ -67,6 +67,7 @@ class PeopleChannel:
             PASSKEYS + "ReplaceRecoveryCodes": lambda _: RecoveryCodes(codes=["new-code"]),
             SESSIONS + "SignOut": self._sign_out,
             SESSIONS + "ChangePassword": self._change_password,
+            SESSIONS + "SetPreferences": self._set_preferences,
         }
 
     def begin(self, name: str) -> str:
@@ -132,6 +133,11 @@ class PeopleChannel:
         if request.token not in self.sessions:
             raise Refusal("unauthorized")
         return Session(user=self.people[self.sessions[request.token]])
+
+    def _set_preferences(self, request: Any) -> User:
+        user = self.people[self.sessions[request.token]]
+        user.preferences.CopyFrom(request.preferences)
+        return user
 
     def _sign_out(self, request: Any) -> SignOutResponse:
         self.sessions.pop(request.token, None)

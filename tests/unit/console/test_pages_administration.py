@@ -345,6 +345,16 @@ def test_the_next_page_of_the_audit_keeps_the_filters() -> None:
     assert "s: <code>&lt;b&gt;</code>" in page
 
 
+def test_a_record_is_a_sentence_about_a_person_with_its_code_beside_it() -> None:
+    details = '{"name": "billing", "daily_run_quota": 200, "before": {"daily_run_quota": 100}}'
+    record = AuditRecord(at=to_timestamp(1), actor="user:kim", action="key.edited", target="ak_1", details=details)
+    page = page_of(audit_view({}, ListAuditRecordsResponse(items=[record]))[0])
+    assert ">kim</a> changed the daily quota of runs from 100 to 200 of the key billing</td>" in page
+    assert "<summary><code>key.edited</code></summary>" in page
+    assert 'href="/audit?actor=user%3Akim"' in page
+    assert 'href="/audit?action=key.edited"' in page
+
+
 def test_every_filter_of_the_audit_is_in_its_address_and_in_those_of_exports() -> None:
     query = {"q": "a text", "actor": "user:ana", "action": "key.rotated", "target": "ak_1"}
     view, services = audit_view(query, ListAuditRecordsResponse(items=[AuditRecord(at=to_timestamp(1), actor="bo")]))

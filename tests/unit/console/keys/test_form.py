@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from console.keys.form import KeyForm, blank_form, create_request, edit_request, form_of
+from console.keys.form import SCOPES_IN_WORDS, KeyForm, blank_form, create_request, edit_request, form_of
+from contract.fields import SCOPES
 from contract.refusals import Refusal
 from tests.unit.console.recorded_services import KEY_ID, key_record
 from workflow_api.v1.keys_pb2 import AllowedHours, CreateKeyRequest, SourceAllowList, UpdateKeyRequest, WorkflowAccess
@@ -92,3 +93,7 @@ def test_emptied_hours_clear_the_allowed_hours() -> None:
     record = key_record(allowed_hours=AllowedHours(start_hour=0, end_hour=6))
     changed = form_of(record)._replace(start_hour="", end_hour="")
     assert edit_request(record, changed) == UpdateKeyRequest(key_id=KEY_ID, clear_allowed_hours=True)
+
+
+def test_every_scope_is_explained() -> None:
+    assert SCOPES_IN_WORDS.keys() == SCOPES.keys()

@@ -7,17 +7,12 @@ from google.protobuf.duration_pb2 import Duration
 
 from console.visit import ADMINISTRATORS, Redirect, View
 from contract.refusals import Refusal
-from tests.unit.console.seen import ADMINISTRATOR, APPROVER, UNSEEN, MemoryServices, answered, html, roles_of
+from tests.unit.console.seen import APPROVER, UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1.definitions_pb2 import DefinitionVersion, ListDefinitionVersionsResponse
-from workflow_api.v1.deployment_health_pb2 import DeploymentHealth
-from workflow_api.v1.deployment_pb2 import Deployment, Licence
 from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, ListKeysResponse, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE, SCOPE_RUNS_READ, Scope
-from workflow_api.v1.reviews_pb2 import CountPendingApprovalsResponse
 from workflow_api.v1.run_lists_pb2 import StepFigures, WorkflowFigures
-from workflow_api.v1.runs_pb2 import ListRunsResponse, RunSummary
 from workflow_api.v1.schedules_pb2 import ListSchedulesResponse
-from workflow_api.v1.users_pb2 import User
 from workflow_api.v1.workflows_pb2 import (
     WORKFLOW_STATUS_ACTIVE,
     WORKFLOW_STATUS_DRAFT,
@@ -230,26 +225,6 @@ def test_only_administrators_activate_workflows() -> None:
     assert roles_of("POST", ONE + "/activate") == roles_of("POST", ONE + "/deactivate") == ADMINISTRATORS
     assert "/deactivate" in html(answered(services(), "GET", ONE, HERE))
     assert "/deactivate" not in html(answered(services(), "GET", ONE, HERE, user=APPROVER), APPROVER)
-
-
-@pytest.mark.parametrize(("user", "sees"), [(ADMINISTRATOR, True), (APPROVER, False)])
-def test_the_overview_shows_pending_approvals_and_administrators_the_deployment(user: User, sees: bool) -> None:
-    backend = MemoryServices(
-        {
-            "ReviewsService/CountPendingApprovals": CountPendingApprovalsResponse(total=2),
-            "RunsService/ListRuns": ListRunsResponse(items=[RunSummary(run_id="run_1", workflow_name=EVIL)]),
-            "DeploymentService/GetDeployment": Deployment(
-                deployment_id="dep_1", governed=True, licence=Licence(state="hold", reason="Unpaid")
-            ),
-            "DeploymentHealthService/GetDeploymentHealth": DeploymentHealth(),
-        }
-    )
-    page = html(answered(backend, "GET", "/", user=user), user)
-    assert "2 approvals are pending" in page
-    assert 'href="/runs/run_1"' in page
-    assert EVIL not in page
-    assert ("Unpaid" in page) == ("switched off" in page) == sees
-    assert bool(backend.asked("DeploymentService/GetDeployment")) == sees
 
 
 def test_a_workflow_of_hundreds_of_steps_shows_some_of_them_at_a_time() -> None:

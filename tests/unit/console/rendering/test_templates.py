@@ -8,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from console.http.static_files import StaticFiles
 from console.rendering.templates import Rendering, labelled, number
+from workflow_api.v1.users_pb2 import Preferences
 
 AT = 1_790_244_930_123
 SHOWN = '<time datetime="2026-09-24T10:15:30.123Z" title="2026-09-24 10:15:30 UTC">2026-09-24 10:15:30 UTC</time>'
@@ -35,6 +36,12 @@ def test_a_time_has_exact_text_a_datetime_attribute_and_a_tooltip(time: Any) -> 
 )
 def test_a_time_is_shown_in_the_zone_of_the_person(zone: tzinfo, text: str) -> None:
     assert f">{text}</time>" in rendered("{{ time|time }}", time=AT, zone=zone)
+
+
+def test_who_prefers_exact_times_has_them_everywhere_but_in_countdowns() -> None:
+    preferences = Preferences(exact_times=True)
+    assert "title" not in rendered("{{ time|time }}", time=AT, preferences=preferences)
+    assert "title" in rendered("{{ time|time(countdown=true) }}", time=AT, preferences=preferences)
 
 
 def test_a_time_that_has_to_stay_exact_has_no_tooltip() -> None:

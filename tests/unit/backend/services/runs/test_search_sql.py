@@ -42,3 +42,15 @@ def test_a_day_is_counted_from_an_index_alone() -> None:
     assert len(plans) == 3
     for step, *_ in plans:
         assert step.startswith("SEARCH runs USING COVERING INDEX ix_runs_ended (finished_at>? AND finished_at<?)")
+
+
+@pytest.mark.parametrize(
+    ("workflow_ids", "step"),
+    [
+        (None, "SEARCH runs USING INDEX ix_runs_failed (finished_at>?)"),
+        (["wf_a"], "SEARCH runs USING INDEX ix_runs_ended_of_workflow (workflow_id=? AND finished_at>?)"),
+    ],
+)
+def test_failures_are_a_range_of_an_index_in_their_order(workflow_ids: list[str] | None, step: str) -> None:
+    [plan] = plans_of(lambda tx: figures_sql.newest_failed(tx, 1, 10, workflow_ids))
+    assert plan == [step]
