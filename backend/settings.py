@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
-from backend.common.deployment_terms import SchemaBounds
+from backend.common.deployment_terms import CheckBounds
 from backend.common.secrets import Secrets
 
 
@@ -266,7 +266,7 @@ class BackendSettings:
     step_slots: int = 8
     memory_mb: int | None = None
     outputs: OutputLimits = OutputLimits()
-    schema_bounds: SchemaBounds = field(default_factory=SchemaBounds)
+    schema_bounds: CheckBounds = field(default_factory=CheckBounds)
     drain_seconds: float = 2.0
     launch_timeout_seconds: float = 300.0
     step_data: StepDataLimits = StepDataLimits()

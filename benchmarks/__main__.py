@@ -123,9 +123,9 @@ def hot_paths(workload: Workload, bare: Server, extent: Extent) -> None:
     print(start(workload, pair, extent))
 
 
-def apart(bare: Server, extent: Extent) -> str:
+def edge_and_backend(bare: Server, extent: Extent) -> str:
     """Returns the table's row for reading a run through an edge and a backend in separate processes."""
-    with servers.apart() as service:
+    with servers.edge_and_backend() as service:
         workload = Workload(service)
         keys = workload.keys(extent.keys)
         finished = workload.fill(keys, "One step", "completed", 1)
@@ -236,7 +236,7 @@ def main() -> None:
             print(line)
         print(reads_beside_starts(workload, seconds=extent.seconds, rounds=extent.rounds))
         hot_paths(workload, bare, extent)
-        print(apart(bare, extent))
+        print(edge_and_backend(bare, extent))
 
 
 if __name__ == "__main__":

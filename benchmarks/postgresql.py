@@ -238,9 +238,9 @@ def first_steps(url: str, folder: Path, number: int) -> Iterator[float]:
         def data(name: str) -> tuple[str, str]:
             return "--data", str(folder / name)
 
-        _, backend = servers.part(stack, "backend", "--grpc", "127.0.0.1:0", *data("backend"), *settings)
-        servers.part(stack, "worker", *data("worker"), *settings)
-        edge, ready = servers.part(stack, "edge", "--http", "127.0.0.1:0", "--grpc", backend["grpc"], *settings)
+        _, backend = servers.start_part(stack, "backend", "--grpc", "127.0.0.1:0", *data("backend"), *settings)
+        servers.start_part(stack, "worker", *data("worker"), *settings)
+        edge, ready = servers.start_part(stack, "edge", "--http", "127.0.0.1:0", "--grpc", backend["grpc"], *settings)
         workload = Workload(Server(edge, servers.port_of(ready), backend["grpc"]), _MANIFEST)
         key = workload.keys(1)[0]
         workload.run(key, "Time", "completed")

@@ -85,7 +85,9 @@ def bare() -> Iterator[Server]:
         process.wait()
 
 
-def part(stack: ExitStack, *arguments: str, core: int | None = None) -> tuple["subprocess.Popen[str]", dict[str, Any]]:
+def start_part(
+    stack: ExitStack, *arguments: str, core: int | None = None
+) -> tuple["subprocess.Popen[str]", dict[str, Any]]:
     """Starts a process of the service, which ends with the stack; returns it and the JSON record that it prints."""
     command = [str(Path(sys.executable).parent / "workflow-api"), *arguments, "--json"]
     process = subprocess.Popen(
@@ -112,16 +114,20 @@ def service(*options: str) -> Iterator[Server]:
     """Runs the service in one process with full durability, in a new data folder unless `options` name one."""
     with tempfile.TemporaryDirectory() as data, ExitStack() as stack:
         addresses = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
-        process, ready = part(stack, "serve", "--data", data, *addresses, *options, core=SERVER_CORE)
+        process, ready = start_part(stack, "serve", "--data", data, *addresses, *options, core=SERVER_CORE)
         yield Server(process, port_of(ready), ready["grpc"])
 
 
 @contextmanager
-def apart(*options: str) -> Iterator[Server]:
+def edge_and_backend(*options: str) -> Iterator[Server]:
     """Runs edge and backend as two processes in a new data folder; the backend shares a core with the load."""
     with tempfile.TemporaryDirectory() as data, ExitStack() as stack:
-        backend, record = part(stack, "backend", "--data", data, "--grpc", "127.0.0.1:0", *options, core=LOAD_CORE)
-        edge, ready = part(stack, "edge", "--http", "127.0.0.1:0", "--grpc", record["grpc"], *options, core=SERVER_CORE)
+        backend, record = start_part(
+            stack, "backend", "--data", data, "--grpc", "127.0.0.1:0", *options, core=LOAD_CORE
+        )
+        edge, ready = start_part(
+            stack, "edge", "--http", "127.0.0.1:0", "--grpc", record["grpc"], *options, core=SERVER_CORE
+        )
         yield Server(edge, port_of(ready), record["grpc"], (backend,))
 
 

@@ -126,10 +126,12 @@ def two_backends(url: str) -> Iterator[tuple[Server, Server]]:
         found = []
         for name in ("first", "second"):
             folder = ("--data", f"{data}/{name}")
-            backend, record = servers.part(stack, "backend", "--grpc", "127.0.0.1:0", *folder, *settings)
-            edge, ready = servers.part(stack, "edge", "--http", "127.0.0.1:0", "--grpc", record["grpc"], *settings)
+            backend, record = servers.start_part(stack, "backend", "--grpc", "127.0.0.1:0", *folder, *settings)
+            edge, ready = servers.start_part(
+                stack, "edge", "--http", "127.0.0.1:0", "--grpc", record["grpc"], *settings
+            )
             if name == "first":
-                servers.part(stack, "worker", "--data", f"{data}/worker", *settings)
+                servers.start_part(stack, "worker", "--data", f"{data}/worker", *settings)
             found.append(Server(edge, servers.port_of(ready), record["grpc"], (backend,)))
         yield found[0], found[1]
 
@@ -156,7 +158,7 @@ def main() -> None:
     parser.add_argument("--server", default=SERVER, help="a PostgreSQL server (%(default)s)")
     given = parser.parse_args()
     extent = QUICK if given.quick else Extent()
-    for name, deployment in (("in one process", servers.service), ("edge and backend apart", servers.apart)):
+    for name, deployment in (("in one process", servers.service), ("edge and backend apart", servers.edge_and_backend)):
         with tempfile.TemporaryDirectory() as folder, deployment(*_settings(folder, extent)) as server:
             workload = Workload(server)
             idle = megabytes(server)

@@ -190,12 +190,12 @@ class Console:
             check_sender(request, self._settings)
             if page.takes_files and has_files(request):
                 form, refused = await read_file_form(
-                    request, visitor.secret, self._settings, own_services, page.several
+                    request, visitor.secret, self._settings, own_services, page.repeated_fields
                 )
             else:
-                form = await read_form(request, visitor.secret, self._settings, page.several)
+                form = await read_form(request, visitor.secret, self._settings, page.repeated_fields)
         query = {name: request.query.getone(name) for name in request.query}
-        queries = {name: request.query.getall(name) for name in page.several if name in request.query}
+        queries = {name: request.query.getall(name) for name in page.repeated_fields if name in request.query}
         names, refresh = dict(request.match_info), REFRESH in request.headers
         visit = Visit(
             user, own_services, names, query, form, refused, refresh, queries=queries, try_call=self._try_call

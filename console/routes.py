@@ -118,10 +118,10 @@ def _definition_pages(kind: DefinitionKind, readers: frozenset[Role.ValueType] =
 
 def _change_pages(change: RunChange) -> tuple[Page, ...]:
     """Returns the pages that change the runs ticked in the list; they come before the page of one run."""
-    roles, several = roles_of(change.rpc), frozenset({"run_id", "outcome"})
+    roles, repeated_fields = roles_of(change.rpc), frozenset({"run_id", "outcome"})
     return (
-        Page("GET", change.path, roles, partial(run_changes.ask, change), several=several),
-        Page("POST", change.path, roles, partial(run_changes.carry_out, change), several=several),
+        Page("GET", change.path, roles, partial(run_changes.ask, change), repeated_fields=repeated_fields),
+        Page("POST", change.path, roles, partial(run_changes.carry_out, change), repeated_fields=repeated_fields),
     )
 
 
@@ -155,7 +155,13 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/approvals", DECIDERS, approval_inbox.show),
     Page("GET", waiting.WAITING, ALL_ROLES, waiting.show),
     Page("GET", "/approvals/stream", DECIDERS, approval_inbox.stream),
-    Page("POST", "/approvals/several", DECIDERS, approval_inbox.decide_several, several=frozenset({"approval_id"})),
+    Page(
+        "POST",
+        "/approvals/several",
+        DECIDERS,
+        approval_inbox.decide_several,
+        repeated_fields=frozenset({"approval_id"}),
+    ),
     Page("GET", "/approvals/history", DECIDERS, approvals.show_history),
     Page("GET", "/approvals/{approval_id}", DECIDERS, approvals.show_one),
     Page("GET", "/approvals/{approval_id}/stream", DECIDERS, approvals.stream),
@@ -225,9 +231,9 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/resources/sets", ADMINISTRATORS, resources.show_sets),
     Page("GET", "/keys", ADMINISTRATORS, keys.list_keys),
     Page("GET", "/keys/new", ADMINISTRATORS, keys.new_key),
-    Page("POST", "/keys", ADMINISTRATORS, keys.create, several=form.SEVERAL),
+    Page("POST", "/keys", ADMINISTRATORS, keys.create, repeated_fields=form.REPEATED_FIELDS),
     Page("GET", "/keys/{key_id}", ADMINISTRATORS, keys.show),
-    Page("POST", "/keys/{key_id}", ADMINISTRATORS, keys.edit, several=form.SEVERAL),
+    Page("POST", "/keys/{key_id}", ADMINISTRATORS, keys.edit, repeated_fields=form.REPEATED_FIELDS),
     Page("GET", "/keys/{key_id}/rotate", ADMINISTRATORS, keys.rotation),
     Page("POST", "/keys/{key_id}/rotate", ADMINISTRATORS, keys.rotate),
     Page("POST", "/keys/{key_id}/end-overlap", ADMINISTRATORS, keys.end_overlap),
@@ -236,9 +242,15 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", "/keys/{key_id}/delete", ADMINISTRATORS, keys.delete),
     Page("GET", "/keys/{key_id}/try", ADMINISTRATORS, keys.show_trial),
     Page("GET", "/keys/{key_id}/webhooks", ADMINISTRATORS, webhooks.list_webhooks),
-    Page("POST", "/keys/{key_id}/webhooks", ADMINISTRATORS, webhooks.create, several=webhooks.SEVERAL),
+    Page("POST", "/keys/{key_id}/webhooks", ADMINISTRATORS, webhooks.create, repeated_fields=webhooks.REPEATED_FIELDS),
     Page("GET", "/keys/{key_id}/webhooks/{webhook_id}", ADMINISTRATORS, webhooks.show),
-    Page("POST", "/keys/{key_id}/webhooks/{webhook_id}", ADMINISTRATORS, webhooks.edit, several=webhooks.SEVERAL),
+    Page(
+        "POST",
+        "/keys/{key_id}/webhooks/{webhook_id}",
+        ADMINISTRATORS,
+        webhooks.edit,
+        repeated_fields=webhooks.REPEATED_FIELDS,
+    ),
     Page("POST", "/keys/{key_id}/webhooks/{webhook_id}/rotate", ADMINISTRATORS, webhooks.rotate),
     Page("POST", "/keys/{key_id}/webhooks/{webhook_id}/pause", ADMINISTRATORS, webhooks.pause),
     Page("POST", "/keys/{key_id}/webhooks/{webhook_id}/resume", ADMINISTRATORS, webhooks.resume),
@@ -258,9 +270,9 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/deployment/health/stream", ONLOOKERS, health.stream),
     Page("GET", "/deployment/retention", ADMINISTRATORS, deployment.show_retention),
     Page("GET", "/people", ADMINISTRATORS, people.list_people),
-    Page("POST", "/people", ADMINISTRATORS, people.add, several=people.SEVERAL),
+    Page("POST", "/people", ADMINISTRATORS, people.add, repeated_fields=people.REPEATED_FIELDS),
     Page("GET", "/people/{name}/role", ADMINISTRATORS, people.role_form),
-    Page("POST", "/people/{name}/role", ADMINISTRATORS, people.set_role, several=people.SEVERAL),
+    Page("POST", "/people/{name}/role", ADMINISTRATORS, people.set_role, repeated_fields=people.REPEATED_FIELDS),
     Page("POST", "/people/{name}/enable", ADMINISTRATORS, people.enable),
     Page("POST", "/people/{name}/disable", ADMINISTRATORS, people.disable),
     Page("POST", "/people/{name}/passkeys", ADMINISTRATORS, people.remove_passkeys),

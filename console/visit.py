@@ -156,8 +156,8 @@ class Page(NamedTuple):
     """A page: its method, its path such as `/keys/{key_id}`, the roles that may use it, and its handler.
 
     With `takes_files` its form may have files, which are staged before the handler is called; the form's field `upload`
-    then names the upload. Fields and query parameters in `several` may be sent more than once; other fields are refused
-    then, and of other parameters the first counts.
+    then names the upload. Fields and query parameters in `repeated_fields` may be sent more than once. A
+    form that repeats another field is refused; of another parameter the first value counts.
     """
 
     method: str
@@ -165,4 +165,4 @@ class Page(NamedTuple):
     roles: frozenset[Role.ValueType]
     handler: Callable[[Visit], Awaitable[PageResult]]
     takes_files: bool = False
-    several: frozenset[str] = frozenset()
+    repeated_fields: frozenset[str] = frozenset()

@@ -81,7 +81,7 @@ def check_phone_regions(value: Any) -> list[str]:
     return sorted(set(value))
 
 
-def whole(minimum: int, maximum: int) -> Callable[[Any], int]:
+def integer_within(minimum: int, maximum: int) -> Callable[[Any], int]:
     """Returns a check of integers within bounds."""
 
     def check(value: Any) -> int:
@@ -104,7 +104,7 @@ def _model(value: Any) -> str:
     return LOCAL
 
 
-def _chosen(value: Any) -> frozenset[str]:
+def _category_set(value: Any) -> frozenset[str]:
     checked = check_categories(value)
     return ENTITY_TYPES if checked == "all" else frozenset(checked)
 
@@ -114,10 +114,10 @@ SAMPLE_ROWS: Final = (1, 50_000)
 
 _CHECKS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "mode": check_mode,
-    "categories": _chosen,
+    "categories": _category_set,
     "min_confidence": _confidence,
     "model": _model,
-    "max_model_calls": whole(*MODEL_CALLS),
-    "parquet_sample_rows": whole(*SAMPLE_ROWS),
+    "max_model_calls": integer_within(*MODEL_CALLS),
+    "parquet_sample_rows": integer_within(*SAMPLE_ROWS),
     "phone_regions": lambda value: frozenset(check_phone_regions(value)),
 }

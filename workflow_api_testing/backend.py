@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 
 from backend.bootstrap import Backend
-from backend.common.deployment_terms import SchemaBounds
+from backend.common.deployment_terms import CheckBounds
 from backend.resources.schemas.validator import SchemaValidator
 from backend.rpc.access import Access
 from backend.rpc.server import GrpcServer
@@ -297,7 +297,7 @@ class _SharedSchemaValidator(SchemaValidator):
 
 
 @functools.cache
-def _shared_schema_validator(bounds: SchemaBounds) -> SchemaValidator:
+def _shared_schema_validator(bounds: CheckBounds) -> SchemaValidator:
     return _SharedSchemaValidator(bounds)
 
 

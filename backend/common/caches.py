@@ -99,7 +99,7 @@ _MAX_SIZE: Final = 64 * 2**20
 @dataclass(frozen=True, slots=True)
 class _Entry:
     revision: int
-    value: Any
+    value: object
     size: int
 
 

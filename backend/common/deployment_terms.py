@@ -23,7 +23,7 @@ NO_CAPABILITIES: Final = Capabilities()
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaBounds:
+class CheckBounds:
     """Processor time and memory of one validation: of a schema, of code or of an expression."""
 
     cpu_seconds: float = 5.0
@@ -33,11 +33,11 @@ class SchemaBounds:
         return f"{self.cpu_seconds:g} seconds of processor time and {self.memory_mb} MB of memory"
 
 
-CODE_BOUNDS: Final = SchemaBounds(cpu_seconds=5.0, memory_mb=512)
+CODE_BOUNDS: Final = CheckBounds(cpu_seconds=5.0, memory_mb=512)
 """Bounds of compiling one text of Python: twice what the densest file of 1 MiB takes; ordinary
 code of 8 MiB fits, too."""
 
-EXPRESSION_BOUNDS: Final = SchemaBounds(cpu_seconds=0.1, memory_mb=64)
+EXPRESSION_BOUNDS: Final = CheckBounds(cpu_seconds=0.1, memory_mb=64)
 """Bounds of checking or evaluating one expression, besides reading the values in its scope."""
 
 

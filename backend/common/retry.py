@@ -147,7 +147,7 @@ class _Tries:
 
 
 class RetryTimes:
-    """Earliest time of the next try by name of the work, for loops that come round anyway."""
+    """Earliest time of the next try by name of the work, for loops that run periodically anyway."""
 
     def __init__(self, clock: Clock, backoff: Backoff) -> None:
         self._clock = clock
@@ -167,5 +167,5 @@ class RetryTimes:
         return seconds
 
     def keep_only(self, names: Collection[str]) -> None:
-        """Forgets the failures of all others."""
+        """Forgets the failures of work that is not in `names`."""
         self._failures = {name: failure for name, failure in self._failures.items() if name in names}

@@ -26,7 +26,7 @@ from contract.metadata import KEY_ID, PERSON
 M = TypeVar("M", bound=Callable[..., Any])
 
 Metadata = Iterable[tuple[str, str]]
-CacheLookup = Callable[[Any, Metadata], CachedAnswer | None]
+CacheLookup = Callable[[Message, Metadata], CachedAnswer | None]
 Read = Callable[[Any, grpc.ServicerContext], Message]
 
 _Key = tuple[str, str, bytes]

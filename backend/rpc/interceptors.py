@@ -30,7 +30,7 @@ from contract.refusals import code_of
 from telemetry.log_events import DEBUG, INFO
 from workflow_api.v1 import errors_pb2, options_pb2
 
-CallLog = Callable[[Any, grpc.ServicerContext, float, str, str], None]
+CallLog = Callable[[Message, grpc.ServicerContext, float, str, str], None]
 """Logs a call: request, context, start by `perf_counter`, status code, and reason of a refusal."""
 
 # Time within which a stream that waits on a thread notices that its caller has gone.
@@ -60,7 +60,7 @@ class Handler:
     request_class: type[Message]
     response_class: type[Message]
     pausing: bool = False
-    at_once: Callable[[Any], bool] | None = None
+    at_once: Callable[[Message], bool] | None = None
     cached_answer: CacheLookup | None = None
 
     def answer(self, request: Message, context: grpc.ServicerContext) -> Message:
@@ -144,7 +144,7 @@ class DeferredCall:
 
     def __init__(
         self,
-        behaviour: Callable[[Any, grpc.ServicerContext], Deferred[Message]],
+        behaviour: Callable[[Message, grpc.ServicerContext], Deferred[Message]],
         names: tuple[str, str],
         empty: type[Message],
         log: CallLog,
@@ -188,12 +188,12 @@ class DeferredCall:
 
 
 def _wrap_unary(
-    behaviour: Callable[[Any, grpc.ServicerContext], Message],
+    behaviour: Callable[[Message, grpc.ServicerContext], Message],
     empty: type[Message],
     name: str,
     log: CallLog,
     admit: Admit,
-) -> Callable[[Any, grpc.ServicerContext], Message]:
+) -> Callable[[Message, grpc.ServicerContext], Message]:
     method = _method_label(name)
 
     def call(request: Message, context: grpc.ServicerContext) -> Message:
@@ -212,8 +212,11 @@ def _wrap_unary(
 
 
 def _wrap_stream(
-    behaviour: Callable[[Any, grpc.ServicerContext], Iterator[Message | Pause]], name: str, log: CallLog, admit: Admit
-) -> Callable[[Any, grpc.ServicerContext], Iterator[Any]]:
+    behaviour: Callable[[Message, grpc.ServicerContext], Iterator[Message | Pause]],
+    name: str,
+    log: CallLog,
+    admit: Admit,
+) -> Callable[[Message, grpc.ServicerContext], Iterator[Message | Pause]]:
     method = _method_label(name)
 
     def call(request: Message, context: grpc.ServicerContext) -> Iterator[Message | Pause]:
@@ -271,7 +274,7 @@ def _call_log(method: MethodDescriptor, label: str) -> CallLog:
     reads = method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS
     level = DEBUG if reads or method.name in _ROUTINE else INFO
 
-    def log(request: Any, context: grpc.ServicerContext, began: float, code: str, reason: str) -> None:
+    def log(request: Message, context: grpc.ServicerContext, began: float, code: str, reason: str) -> None:
         if not CALL.enabled(level):
             return
         caller = principal_of(context)

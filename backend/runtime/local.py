@@ -1,9 +1,9 @@
 """The runtime of a process that dispatches and executes its runs itself."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from backend.common import json_text
+from backend.common.json_text import JsonMapping
 from backend.runtime.execution.claim import ClaimedSegment, FirstSteps, has_inputs, new_budget, steps_to_begin
 from backend.runtime.execution.step_states import StepStates
 from backend.runtime.scheduling.dispatcher import RunDispatcher
@@ -18,8 +18,8 @@ from telemetry import Family
 class LocalRuntime:
     """Dispatches and executes runs in this process; see `backend.services.runs.runtime_port.Runtime`.
 
-    Nothing happens before `start`; until then, and after `stop`, the calls of the runs service only leave work behind
-    in the tables.
+    Before `start` and after `stop`, calls of the runs service change only the tables, where another process or the
+    next start finds the work.
     """
 
     def __init__(self, executor: Executor, dispatcher: RunDispatcher) -> None:
@@ -52,7 +52,7 @@ class LocalRuntime:
         segment_id: str,
         steps: Sequence[StepRow],
         workflow: ResolvedWorkflow,
-        parameters: Mapping[str, Any],
+        parameters: JsonMapping,
         at: int,
     ) -> BegunSegment | None:
         """Begins a new run here, unless other runs wait for its slots; see `Runtime.begin_run`."""
@@ -97,14 +97,14 @@ class LocalRuntime:
         return BegunSegment(engine.owner, changes.events, changes.steps, changes.approvals, settle)
 
     def wake(self) -> None:
-        """Starts to launch queued segments; see `Runtime.wake`."""
+        """Has queued segments launched; see `Runtime.wake`."""
         self.dispatcher.launching.wake()
 
-    def cancel(self, run_id: str) -> None:  # noqa: ARG002 - the run's row says it all, and survives a crash
+    def cancel(self, run_id: str) -> None:  # noqa: ARG002 - the request is in the run's row
         """Ends a running run; see `Runtime.cancel`."""
         self.executor.reap_now()
 
-    def forget(self, run_id: str) -> None:  # noqa: ARG002 - its order is in the tables, and survives a crash
+    def forget(self, run_id: str) -> None:  # noqa: ARG002 - the request is in the tables
         """Starts to remove the data of an erased run; see `Runtime.forget`."""
         self.dispatcher.removing.wake()
 

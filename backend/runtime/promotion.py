@@ -8,7 +8,7 @@ import mimetypes
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from backend.common.distinct_paths import distinct_paths
 from backend.common.ids import new_id
@@ -120,7 +120,7 @@ def may_carry_summary(value: str) -> bool:
     return value.startswith("{") and f'"{SUMMARY}"' in value
 
 
-def carried_summary(value: Any) -> str | None:
+def carried_summary(value: object) -> str | None:
     """Returns the summary that a value carries, of any length."""
     summary = value.get(SUMMARY) if isinstance(value, dict) else None
     return summary if isinstance(summary, str) else None

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from backend.common.json_text import JsonText
+from backend.common.json_text import JsonMapping, JsonText
 from backend.common.optional_parts import PARQUET
 from backend.resources.redaction.confined_redactor import (
     OVER_LIMIT,
@@ -41,7 +41,7 @@ class RunRedaction:
     `halt` is set.
     """
 
-    def __init__(self, redactor: ConfinedRedactor, policy: Mapping[str, Any], calls_made: int, owner: str) -> None:
+    def __init__(self, redactor: ConfinedRedactor, policy: JsonMapping, calls_made: int, owner: str) -> None:
         self._redactor = redactor
         self._owner = owner
         self._warnings: list[str] = []
@@ -128,7 +128,7 @@ class RunRedaction:
                 self._warnings.append(warning)
         return counts
 
-    def _counted(self, sweep: Callable[[Mapping[str, Any]], tuple[T, Counts]]) -> tuple[T, Counts]:
+    def _counted(self, sweep: Callable[[JsonMapping], tuple[T, Counts]]) -> tuple[T, Counts]:
         """Returns what a sweep returns; adds the model calls of failed sweeps to the next one that succeeds."""
         with self._asking, tracing.child("redaction"):
             try:

@@ -65,7 +65,7 @@ def is_logged(error: BaseException) -> bool:
     return isinstance(error, DatabaseUnavailableError) and error.logged
 
 
-class RepeatedRounds(RepeatedWork):
+class RepeatedDatabaseWork(RepeatedWork):
     """Repeated work on the database, whose outages it does not log: the outage itself is logged once."""
 
     def failed(self, error: Exception, *, traceback: bool = True) -> None:
@@ -93,7 +93,9 @@ class Ticker:
         self._first_seconds = first_seconds
         self._woken = threading.Event()
         self._ended = False
-        self._rounds = RepeatedRounds(_LOG, f"Rounds of {name} fail", f"Rounds of {name} succeed again", logging.ERROR)
+        self._rounds = RepeatedDatabaseWork(
+            _LOG, f"Rounds of {name} fail", f"Rounds of {name} succeed again", logging.ERROR
+        )
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:

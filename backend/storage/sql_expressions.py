@@ -1,7 +1,5 @@
 """SQL that several services need: patterns of LIKE, members of JSON, times that have come, and deletion in batches."""
 
-from typing import Any
-
 from sqlalchemy import (
     BigInteger,
     BindParameter,
@@ -53,12 +51,12 @@ class json_member(GenericFunction[str]):  # noqa: N801 - it is called as a funct
 
 
 @compiles(json_member, "sqlite")
-def _compile_for_sqlite(element: json_member, compiler: SQLCompiler, **options: Any) -> str:
+def _compile_for_sqlite(element: json_member, compiler: SQLCompiler, **options: object) -> str:
     return f"json_extract({compiler.process(element.clauses, **options)}, '$.{'.'.join(element.path)}')"
 
 
 @compiles(json_member, "postgresql")
-def _compile_for_postgresql(element: json_member, compiler: SQLCompiler, **options: Any) -> str:
+def _compile_for_postgresql(element: json_member, compiler: SQLCompiler, **options: object) -> str:
     return f"(CAST({compiler.process(element.clauses, **options)} AS JSON) #>> '{{{','.join(element.path)}}}')"
 
 

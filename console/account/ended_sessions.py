@@ -40,9 +40,9 @@ class EndedSessions:
         visitor, owner = ended
         check_sender(request, self._settings)
         if page.takes_files and has_files(request):
-            form, _ = await read_file_form(request, visitor.secret, self._settings, None, page.several)
+            form, _ = await read_file_form(request, visitor.secret, self._settings, None, page.repeated_fields)
         else:
-            form = await read_form(request, visitor.secret, self._settings, page.several)
+            form = await read_form(request, visitor.secret, self._settings, page.repeated_fields)
         to = _page_of_form(request, form)
         name = self._forms.keep(owner, to, request.path, form)
         if not name:

@@ -34,7 +34,7 @@ _SHOWN: Final = frozenset({"invalid_request", "rate_limited"})
 
 
 class OwnPasskeys:
-    """Handlers of the passkey pages; a change must be confirmed, which is queued like a sign-in."""
+    """Handlers of the passkey pages; a change must be confirmed by password or passkey, which queues as sign-ins do."""
 
     def __init__(self, settings: ConsoleSettings, sessions: Sessions, responses: Responses, queue: SignInQueue) -> None:
         self._settings = settings
@@ -54,7 +54,7 @@ class OwnPasskeys:
 
     async def add(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Adds a passkey; shows recovery codes with the first one."""
-        form = await self._sent(request, visitor)
+        form = await self._read_form(request, visitor)
         label, answer = form.get("label", ("",))[0].strip(), passkey_answer(request, form, self._settings)
         if answer is None or not label:
             error = "Passkeys need script, which is off in this browser." if label else "Give the passkey a name."
@@ -63,7 +63,7 @@ class OwnPasskeys:
         try:
             made = await services(visitor.actor).call("PasskeysService/FinishPasskeyRegistration", register)
         except Refusal as refusal:
-            error = self._shown(refusal)
+            error = self._message_of(refusal)
             return await self._add_form(request, visitor, services, label=label, error=error)
         if made.recovery_codes:
             return self._codes(request, visitor, list(made.recovery_codes))
@@ -75,7 +75,7 @@ class OwnPasskeys:
 
     async def remove(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Removes a passkey."""
-        form = await self._sent(request, visitor)
+        form = await self._read_form(request, visitor)
         credential_id = form.get("id", ("",))[0][:_MAX_ID_CHARS]
         confirmed: dict[str, Any] = self._confirmation(request, visitor, form)
         remove = RemovePasskeyRequest(credential_id=credential_id, **confirmed)
@@ -83,7 +83,7 @@ class OwnPasskeys:
         try:
             await self._queue.run(confirmed["address"], lambda: calls.call("PasskeysService/RemovePasskey", remove))
         except Refusal as refusal:
-            error = self._shown(refusal)
+            error = self._message_of(refusal)
             return await self._remove_form(request, visitor, services, credential_id, error)
         return self._responses.redirect(visitor, Redirect(PASSKEYS, "The passkey is removed."))
 
@@ -93,7 +93,7 @@ class OwnPasskeys:
 
     async def codes(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Makes new recovery codes and shows them."""
-        form = await self._sent(request, visitor)
+        form = await self._read_form(request, visitor)
         confirmed: dict[str, Any] = self._confirmation(request, visitor, form)
         replace, calls = ReplaceRecoveryCodesRequest(**confirmed), services(visitor.actor)
         try:
@@ -101,7 +101,7 @@ class OwnPasskeys:
                 confirmed["address"], lambda: calls.call("PasskeysService/ReplaceRecoveryCodes", replace)
             )
         except Refusal as refusal:
-            return await self._codes_form(request, visitor, services, self._shown(refusal))
+            return await self._codes_form(request, visitor, services, self._message_of(refusal))
         return self._codes(request, visitor, list(made.codes))
 
     async def _passkeys(self, visitor: Visitor, services: NewServices) -> PasskeysOfPerson:
@@ -109,11 +109,13 @@ class OwnPasskeys:
         own: PasskeysOfPerson = await services(visitor.actor).call("PasskeysService/GetPasskeys", listed)
         return own
 
-    async def _sent(self, request: web.Request, visitor: Visitor) -> Form:
+    async def _read_form(self, request: web.Request, visitor: Visitor) -> Form:
+        """Reads the form of a request from this console's own pages."""
         check_sender(request, self._settings)
         return await read_form(request, visitor.secret, self._settings)
 
     def _confirmation(self, request: web.Request, visitor: Visitor, form: Form) -> dict[str, Any]:
+        """Returns the fields of a call that confirm a change: the session, and a password or a passkey's answer."""
         return {
             "token": visitor.secret,
             "password": form.get("password", ("",))[0],
@@ -179,7 +181,7 @@ class OwnPasskeys:
         return self._responses.view(request, visitor, View("passkeys/codes.html", {"codes": codes}))
 
     @staticmethod
-    def _shown(refusal: Refusal) -> str:
+    def _message_of(refusal: Refusal) -> str:
         """Returns the message of a refusal that the form shows; raises other refusals."""
         if refusal.code not in _SHOWN:
             raise refusal

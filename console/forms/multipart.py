@@ -59,11 +59,11 @@ async def read_file_form(
     secret: str,
     settings: ConsoleSettings,
     services: UserServices | None,
-    several: Collection[str] = (),
+    repeated_fields: Collection[str] = (),
 ) -> FileForm:
     """Returns the fields of a form without its token, with the upload that its files were added to.
 
-    Without services the files are dropped. Only the fields in `several` may come more than once.
+    Without services the files are dropped. Only the fields in `repeated_fields` may come more than once.
 
     Raises:
         HTTPException: it is no form, too large, too slow, has a field twice, or its token is missing or another
@@ -75,7 +75,7 @@ async def read_file_form(
     try:
         async with asyncio.timeout(_LONGEST_SECONDS):
             return await _FormReader(
-                request, secret, settings, None if services is None else FileStaging(services), several
+                request, secret, settings, None if services is None else FileStaging(services), repeated_fields
             ).read()
     except (ValueError, HttpProcessingError, web.RequestPayloadError):
         raise closing(web.HTTPBadRequest(text="The form cannot be read.")) from None
@@ -92,7 +92,7 @@ class _FormReader:
         secret: str,
         settings: ConsoleSettings,
         staging: FileStaging | None,
-        several: Collection[str],
+        repeated_fields: Collection[str],
     ) -> None:
         self._request = request
         self._connection = cast("ConsoleConnection", request.protocol)
@@ -100,7 +100,7 @@ class _FormReader:
         self._settings = settings
         self._staging = staging
         # A repeated token is refused like a foreign one.
-        self._several = {TOKEN_FIELD, *several}
+        self._repeated_fields = {TOKEN_FIELD, *repeated_fields}
         self._form: dict[str, list[str]] = {}
         self._left = _MOST_BYTES
         self._left_of_fields = settings.form_bytes
@@ -138,7 +138,7 @@ class _FormReader:
         values = self._form.setdefault(name, [])
         values.append(text_of_field(text.decode()))
         try:
-            check_once(name, values, self._several)
+            check_once(name, values, self._repeated_fields)
         except web.HTTPBadRequest as refused:
             raise closing(refused) from None
 

@@ -58,19 +58,19 @@ async def read_form(
     request: web.Request,
     secret: str,
     settings: ConsoleSettings,
-    several: Collection[str] = (),
+    repeated_fields: Collection[str] = (),
     *,
     most_bytes: int | None = None,
 ) -> Form:
     """Returns the fields of a form without its token, which must belong to the visitor with this secret.
 
-    Only the fields in `several` may come more than once. The body of a visitor without a secret is not read.
+    Only the fields in `repeated_fields` may come more than once. The body of a visitor without a secret is not read.
 
     Args:
         request: The request whose body is the form.
         secret: The visitor's secret; empty before their first page.
         settings: The console's settings, which bound the form without `most_bytes`.
-        several: Names of fields.
+        repeated_fields: Names of fields.
         most_bytes: The largest form, in bytes.
 
     Raises:
@@ -84,7 +84,7 @@ async def read_form(
     form = _fields(request, body) if len(body) <= SMALL_BYTES else await asyncio.to_thread(_fields, request, body)
     request[TOKEN] = check_token(secret, form.pop(TOKEN_FIELD, []))
     for name, values in form.items():
-        check_once(name, values, several)
+        check_once(name, values, repeated_fields)
     return form
 
 
@@ -99,13 +99,13 @@ def check_token(secret: str, given: Sequence[str]) -> str:
     return given[0]
 
 
-def check_once(name: str, values: Sequence[str], several: Collection[str]) -> None:
-    """Refuses a repeated field that is not one of `several`, because its value is ambiguous.
+def check_once(name: str, values: Sequence[str], repeated_fields: Collection[str]) -> None:
+    """Refuses a repeated field that is not one of `repeated_fields`, because its value is ambiguous.
 
     Raises:
         HTTPBadRequest: the field is repeated.
     """
-    if len(values) > 1 and name not in several:
+    if len(values) > 1 and name not in repeated_fields:
         shown = name[:_SHOWN_NAME_CHARS]
         text = f"The field {shown} is in this form more than once. Nothing was done: send it with one value."
         raise web.HTTPBadRequest(text=text)

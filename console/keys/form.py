@@ -28,7 +28,7 @@ LISTED: Final = "listed"
 TICKED: Final = "ticked"
 """Choice in the form of a new key: the ticked workflows, or all where none is ticked."""
 
-SEVERAL: Final = frozenset({"scopes", "workflow_ids"})
+REPEATED_FIELDS: Final = frozenset({"scopes", "workflow_ids"})
 """Fields of the form that have several values."""
 
 _NUMBERS: Final = ("expires_days", "rate_limit_rpm", "daily_run_quota", "max_concurrent_runs")
@@ -83,7 +83,7 @@ def blank_form() -> KeyForm:
 def typed_form(visit: Visit) -> KeyForm:
     """Returns the form as it was submitted."""
     typed: dict[str, Any] = {name: visit.sent(name) for name in KeyForm._fields}
-    typed |= {name: visit.form.get(name, ()) for name in SEVERAL}
+    typed |= {name: visit.form.get(name, ()) for name in REPEATED_FIELDS}
     return KeyForm(**typed)
 
 

@@ -36,7 +36,7 @@ _CHOICES: Final = (
     ("administrator", "Administrator: everything"),
 )
 _SCOPES: Final = ((ALL, "all workflows"), (CHOSEN, "the chosen workflows"))
-SEVERAL: Final = frozenset({"workflow_ids"})
+REPEATED_FIELDS: Final = frozenset({"workflow_ids"})
 _PAGE: Final = 100
 _NO_PROBLEMS: Final[Problems] = {}
 _CHOSEN_IDS: Final = "decides_for.workflow_ids"

@@ -39,7 +39,7 @@ _PAUSED: Final = {
     "unreachable": "The service paused it: nothing arrived for 72 hours.",
     "gone": "The service paused it: the receiver answered 410, gone for good.",
 }
-SEVERAL: Final = frozenset({"events"})
+REPEATED_FIELDS: Final = frozenset({"events"})
 _FIELDS: Final = frozenset({"url", "description", "events"})
 _PAGE: Final = 100
 _NOTHING_WRONG: Final[Problems] = {}

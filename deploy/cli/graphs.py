@@ -46,7 +46,7 @@ def query(
 ) -> None:
     """Query everything that was published to a knowledge graph.
 
-    Prints a table, with `--json` the SPARQL 1.1 query results in JSON; of triples N-Triples, with `--json` a list.
+    Prints rows as a table, or with `--json` as SPARQL 1.1 results in JSON; triples as N-Triples, or as a list.
     """
     request = workflows_pb2.QueryKnowledgeGraphRequest(
         name=name,

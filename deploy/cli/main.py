@@ -55,7 +55,7 @@ COMMANDS: Final = (
     CommandModule("edge", "Serve only the HTTP API, with a backend in another process.", "parts"),
     CommandModule("console", "Serve only the web console, with a backend in another process.", "parts"),
     CommandModule("backend", "Serve only the gRPC services and the runtime.", "parts"),
-    CommandModule("worker", "Execute runs that backends hand over.", "parts"),
+    CommandModule("worker", "Execute runs that backends dispatch.", "parts"),
     CommandModule("health", "Check whether a backend or an edge serves."),
     CommandModule("doctor", "Check settings and what a part needs, and say what to do."),
     CommandModule("backup", "Back up the embedded database with its objects, while the service runs.", "backups"),

@@ -130,7 +130,7 @@ def worker_command(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Execute runs that backends hand over. SIGTERM and SIGINT stop it after its steps, or after the grace."""
+    """Execute runs that backends dispatch. SIGTERM and SIGINT stop it after its steps, or after the grace."""
     given = {"data": data and str(data), "log_level": log_level, "log_format": log_format}
     settings = read_settings(os.environ, config=config, given=given)
     if settings.runtime.engine != "dbos":

@@ -25,8 +25,8 @@ LARGEST_SINGLE: Final = 25_000_000
 """Bytes of the largest output that is sent alone; larger ones are only in the zip (contract 18.10)."""
 
 _DOWNLOAD_SECONDS: Final = 3_000.0
-_SWEEP_SECONDS: Final = 0.5
-_LONGEST_SWEEP: Final = 3_600.0
+_SWEEP_POLL_SECONDS: Final = 0.5
+_LONGEST_SWEEP_SECONDS: Final = 3_600.0
 _PENDING: Final = "redaction_pending"
 
 
@@ -69,14 +69,14 @@ def download(
 
 def list_outputs(backend: BackendClient, run_id: str) -> outputs_pb2.ListOutputsResponse:
     """Returns the outputs of a finished run, once its final sweep for personal data is done."""
-    until = time.monotonic() + _LONGEST_SWEEP
+    until = time.monotonic() + _LONGEST_SWEEP_SECONDS
     while True:
         try:
             return backend.call(backend.outputs.ListOutputs, outputs_pb2.ListOutputsRequest(run_id=run_id))
         except CommandError as failed:
             if failed.code != _PENDING or time.monotonic() > until:
                 raise
-        time.sleep(_SWEEP_SECONDS)
+        time.sleep(_SWEEP_POLL_SECONDS)
 
 
 def download_outputs(backend: BackendClient, run_id: str, folder: Path) -> list[Path]:

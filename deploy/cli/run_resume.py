@@ -59,7 +59,7 @@ def resume(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Start a run that reuses the completed steps of one that failed or was cancelled, or of all that options choose.
+    """Start a run that reuses the completed steps of a failed or cancelled one, or of every run that options select.
 
     Prints the new run's id, and to standard error why each other step is executed; with --wait the finished run.
     """
@@ -71,18 +71,18 @@ def resume(
             if wait or param:
                 raise typer.BadParameter("--wait and --param are for one run: name it by RUN_ID")
 
-            def takes(run_id: str) -> bool:
+            def is_resumable(run_id: str) -> bool:
                 run = backend.call(backend.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id))
                 return not run.HasField("data_purged_at") and (again or not run.HasField("resumed_by"))
 
             def resume_one(run_id: str) -> str:
-                return _resumed(backend, run_id, from_step, version, None, again=again).run.summary.run_id
+                return _resume_run(backend, run_id, from_step, version, None, again=again).run.summary.run_id
 
-            RESUMING.run(backend, choice, resume_one, takes=takes, dry_run=dry_run, yes=yes, as_json=as_json)
+            RESUMING.run(backend, choice, resume_one, takes=is_resumable, dry_run=dry_run, yes=yes, as_json=as_json)
             return
         assert run_id is not None
         parameters = _parameters(backend, run_id, version, param) if param else None
-        answer = _resumed(backend, run_id, from_step, version, parameters, dry_run=dry_run, again=again)
+        answer = _resume_run(backend, run_id, from_step, version, parameters, dry_run=dry_run, again=again)
         executed = [{"step": each.step, "why": each.why} for each in answer.executed]
         if as_json:
             new_id = answer.run.summary.run_id or None
@@ -104,7 +104,7 @@ def resume(
         raise typer.Exit(1)
 
 
-def _resumed(
+def _resume_run(
     backend: BackendClient,
     run_id: str,
     from_step: str | None,
@@ -114,6 +114,7 @@ def _resumed(
     dry_run: bool = False,
     again: bool = False,
 ) -> runs_pb2.ResumeRunResponse:
+    """Resumes a run, or with `dry_run` only returns which steps it would reuse and execute."""
     request = runs_pb2.ResumeRunRequest(
         run_id=run_id,
         from_step=from_step,

@@ -21,7 +21,7 @@ _BOUNDS: Final = SizeBounds(rules_of(workflows_pb2.ApplyManifestsRequest.DESCRIP
 
 
 def read_manifests(names: list[str], variables: Variables = NO_VARIABLES) -> list[workflows_pb2.ManifestFile]:
-    """Reads manifest files, and packs the files that their documents name, by the values of `variables`.
+    """Reads manifest files, and packs the files that their documents name, after replacing `variables`.
 
     Raises:
         CommandError: a file cannot be read or packed; the details name every problem of all files.
@@ -56,7 +56,7 @@ def read_texts(names: list[str], variables: Variables = NO_VARIABLES) -> list[Ma
     """Reads manifest files, and packs the files that they name.
 
     Raises:
-        CommandError: a manifest file cannot be read; the details name every one, and every problem of the others.
+        CommandError: a manifest file cannot be read; the details name each, and every problem of the other files.
     """
     texts = []
     problems = []

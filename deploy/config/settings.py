@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from backend.common.deployment_terms import SchemaBounds
+from backend.common.deployment_terms import CheckBounds
 from backend.common.secrets import Secrets
 from backend.settings import (
     BackendSettings,
@@ -379,7 +379,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         step_slots=runtime.step_slots,
         memory_mb=runtime.memory_mb,
         outputs=OutputLimits(**{name: getattr(runtime, f"output_{name}") for name in OutputLimits.__slots__}),
-        schema_bounds=SchemaBounds(runtime.schema_cpu_seconds, runtime.schema_memory_mb),
+        schema_bounds=CheckBounds(runtime.schema_cpu_seconds, runtime.schema_memory_mb),
         launch_timeout_seconds=runtime.launch_timeout_seconds,
         step_data=StepDataLimits(**{name: getattr(runtime, name) for name in StepDataLimits.__slots__}),
         watch_poll_seconds=settings.backend.watch_poll_seconds,

@@ -41,7 +41,7 @@ class Pem:
 
 
 class CertificateFiles:
-    """Certificate files of one side, watched for changes.
+    """Certificate files of one end of a connection, read again when they change.
 
     The files may be replaced one by one: until they fit together, the former contents stay in use.
 

@@ -16,7 +16,7 @@ _STATED: Final = re.compile(r"""[\r\n]*\ufeff?"?sep=([^\r\n"])"?[ \t]*(?=[\r\n]|
 _HEAD: Final = 65_536
 _ROWS: Final = 24
 _MOST_TITLES: Final = 10
-# Known column names that make a row the head of a table in a file without a table's extension.
+# Fewest known column names in the header of a table, in a file without a table's extension.
 _FEWEST_KNOWN: Final = 2
 
 
@@ -42,7 +42,7 @@ def csv_layout(text: str, separator: str | None = None) -> CsvLayout:
     stated = _STATED.match(head)
     if stated is not None:
         separator, head = separator or stated[1], head[stated.end() :]
-    found = [_with_columns(head, one) for one in ([separator] if separator else _SEPARATORS)]
+    found = [_layout_with(head, one) for one in ([separator] if separator else _SEPARATORS)]
     _, layout = max(found, key=lambda one: one[0])
     if not any(agreeing for (agreeing, _), _ in found):
         layout = CsvLayout(separator or separator_of(head))
@@ -70,7 +70,7 @@ def separator_of(text: str) -> str:
     return max(_SEPARATORS, key=line.count)
 
 
-def _with_columns(head: str, separator: str) -> tuple[tuple[int, int], CsvLayout]:
+def _layout_with(head: str, separator: str) -> tuple[tuple[int, int], CsvLayout]:
     """Returns the layout with a separator, and before it the numbers of agreeing rows and of columns, for ranking."""
     try:
         reader = csv.reader(io.StringIO(head, newline=""), delimiter=separator)
@@ -82,27 +82,27 @@ def _with_columns(head: str, separator: str) -> tuple[tuple[int, int], CsvLayout
         return (0, 0), CsvLayout(separator)
     columns, agreeing = max(wide.items(), key=lambda item: (item[1], item[0]))
     quoted = head.lstrip("\r\n\ufeff").startswith('"')
-    return (agreeing, columns), CsvLayout(separator, _titles(rows, columns), columns, quoted)
+    return (agreeing, columns), CsvLayout(separator, _count_title_rows(rows, columns), columns, quoted)
 
 
 def header_row(rows: list[list[str]]) -> int:
     """Returns the index of the row that names the columns of a table, whose rows are of one length; 0 for none."""
-    return _titles(rows, max((sum(map(bool, row)) for row in rows), default=0)) if rows else 0
+    return _count_title_rows(rows, max((sum(map(bool, row)) for row in rows), default=0)) if rows else 0
 
 
-def _titles(rows: list[list[str]], columns: int) -> int:
+def _count_title_rows(rows: list[list[str]], columns: int) -> int:
     """Returns the number of rows before the row that names the columns."""
     filled = [sum(map(bool, map(str.strip, row))) for row in rows]
     sparse = 0
     while sparse < min(len(rows) - 1, _MOST_TITLES) and filled[sparse] <= columns // 2:
         sparse += 1
     # Titles are rows of few cells, and rows above a row that names columns better.
-    named = [_names(row) if cells > 1 else 0.0 for row, cells in zip(rows[: sparse + 2], filled, strict=False)]
+    named = [_header_score(row) if cells > 1 else 0.0 for row, cells in zip(rows[: sparse + 2], filled, strict=False)]
     best = max(named)
     return named.index(best) if best > named[sparse] else sparse
 
 
-def _names(row: list[str]) -> float:
+def _header_score(row: list[str]) -> float:
     """Returns a score of how well a row names columns, by known words."""
     # A table of fields and values has known names in cells that are no head.
     fields = 2.0 * (any(map(may_state_label, row)) and any(map(may_be_labelled, row)))

@@ -17,7 +17,7 @@ from redaction.formats.nested_labels import (
     states_label,
 )
 from redaction.formats.outcome import BATCH, LONGEST_VALUE, SweepCells
-from redaction.search.plain_text import has_exponents, plain_number
+from redaction.search.normalisation import has_exponents, without_exponent
 
 # Most cells of a batch, to bound memory for short cells.
 _MAX_CELLS: Final = 262_144
@@ -146,7 +146,7 @@ class _Table:
         written = [cell for cell, _ in found]
         ends = [end for _, end in found]
         labels = self._labels(written, ends)
-        cells = [plain_number(cell) for cell in written] if exponents else written
+        cells = [without_exponent(cell) for cell in written] if exponents else written
         if quotes:
             cells = [_without_line_breaks(cell, label) for cell, label in zip(cells, labels, strict=True)]
         changed = self._swept_with_json(cells, labels) if holds_json else self._sweep(cells, labels)

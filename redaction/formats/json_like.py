@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from redaction.formats.json_keys import Keys
 from redaction.formats.json_text import Values
 from redaction.formats.outcome import BATCH, LONGEST_VALUE
-from redaction.search.plain_text import plain_number
+from redaction.search.normalisation import without_exponent
 
 if TYPE_CHECKING:
     from redaction.sweep import Sweep
@@ -90,7 +90,7 @@ def _swept(text: str, keys: Keys, sweep: "Sweep") -> str:
         if string is None and token in {"{", "}"}:
             keys.punctuation(token)
         elif string is None:
-            values.value(pieces, len(pieces) - 1, plain_number(token), keys.label)
+            values.value(pieces, len(pieces) - 1, without_exponent(token), keys.label)
         elif colon is not None:
             keys.key(_text(string))
         else:

@@ -12,7 +12,7 @@ from redaction.formats.json_keys import Keys, ReplacedKeys, exact_parts, holds_r
 from redaction.formats.outcome import BATCH, LONGEST_VALUE, SweepCells
 from redaction.rules.labels import PRIVATE_MEMBER
 from redaction.search.key_members import KEY_NAMES, KeyObjects
-from redaction.search.plain_text import plain_number
+from redaction.search.normalisation import without_exponent
 
 # Deepest nesting of JSON in strings of JSON.
 _DEEPEST_JSON: Final = 4
@@ -183,7 +183,7 @@ class Values:
             if _LITERAL.fullmatch(token):
                 if len(token) < 5:
                     continue
-                text = plain_number(token) if "e" in token or "E" in token else token
+                text = without_exponent(token) if "e" in token or "E" in token else token
             else:
                 raise NotJsonError
             self.value(tokens, place, text, keys.label)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from redaction.formats.csv_layout import header_row
 from redaction.formats.outcome import WithheldError
-from redaction.search.plain_text import plain_number
+from redaction.search.normalisation import without_exponent
 from redaction.sweep import Sweep
 
 _STRINGS: Final = "xl/sharedStrings.xml"
@@ -131,7 +131,7 @@ def _cells(sheet: str, items: list[str]) -> Iterator[_Cell]:
             elif kind == "inlineStr":
                 text = _joined(inside)
             elif kind == "n":
-                text = plain_number(text)
+                text = without_exponent(text)
             formula = html.unescape(made[1]) if (made := _FORMULA.search(inside)) else ""
             if (text or formula) and kind not in {"b", "e"}:
                 yield _Cell(found.start(), found.end(), attributes, column, kind, text, formula, item)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from redaction.formats.outcome import ArchiveBounds, WithheldError, parser_failures_withheld
-from redaction.search.plain_text import plain_number
+from redaction.search.normalisation import without_exponent
 from redaction.sweep import Sweep
 
 BATCH_BYTES: Final = 32_000_000
@@ -137,7 +137,7 @@ class _Columns:
                     if self._sweep.redacts:
                         new[index] = None
                         self._sweep.counts.emptied_values += 1
-            texts.append(text if isinstance(text, str) else plain_number(str(text)))
+            texts.append(text if isinstance(text, str) else without_exponent(str(text)))
         for index, text in self._sweep.cells(texts, labels).items():
             leaf = leaves[index]
             new[index] = text if isinstance(leaf, str) else text.encode() if isinstance(leaf, bytes) else None

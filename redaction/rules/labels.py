@@ -14,8 +14,8 @@ NAMED_SCORE: Final = 0.8
 _FULL_NAME: Final = re.compile(
     "|".join(map(shared, ("full_names", "family_first", "capital_first", "full_capitals"))), re.ASCII
 )
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_BETWEEN: Final = re.compile(r"[^0-9A-Za-z\u0080-\U0010ffff]+")
+_CAMEL_CASE_BOUNDARY: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD_SEPARATOR: Final = re.compile(r"[^0-9A-Za-z\u0080-\U0010ffff]+")
 _TABLE: Final = table(LABELS)
 _OTHER_PART: Final = re.compile(_TABLE.pieces["other_part"])
 _FAMILY: Final = re.compile(_TABLE.pieces["family"])
@@ -34,7 +34,7 @@ def _any_label() -> re.Pattern[str]:
 @functools.lru_cache(maxsize=4096)
 def plain_label(name: str) -> str:
     """Returns the name of a column or key as words: `customerSSN` and `customer_ssn` are "customer ssn"."""
-    return _BETWEEN.sub(" ", _HUMP.sub(" ", name[:200])).strip().lower()
+    return _WORD_SEPARATOR.sub(" ", _CAMEL_CASE_BOUNDARY.sub(" ", name[:200])).strip().lower()
 
 
 @functools.lru_cache(maxsize=4096)

@@ -23,8 +23,8 @@ from redaction.rules.persons import may_be_person
 from redaction.rules.rule import Value
 from redaction.search.asked_cells import asked_values
 from redaction.search.finder import Finder
+from redaction.search.normalisation import normalised
 from redaction.search.piece_labels import PieceLabels
-from redaction.search.plain_text import normalised
 from redaction.search.secret_blocks import split_by_pieces
 from redaction.search.spans import joined, typed_by_rules
 from redaction.search.whole_cells import LONGEST as LONGEST_WHOLE
@@ -34,7 +34,7 @@ from redaction.search.whole_cells import LONGEST_SHORT_NUMBER, Found, WholeCells
 _LONGEST_LABELLED: Final = 500
 _LONGEST_MEMBER: Final = 20_000
 _LETTER: Final = re.compile(r"[^\W_]")
-# A replacement is no value.
+# Placeholders of an earlier sweep, which are no values.
 _PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(sorted(ENTITY_TYPES))})\]")
 _NOTHING: Final = frozenset({"null", "none", "true", "false"})
 # Times of log records: a date with a time to the second, under labels of such times.
@@ -52,7 +52,7 @@ _MACHINE_TIMES: Final = dict.fromkeys(
 # Versions, whose four numbers look like an IP address.
 _VERSION: Final = re.compile(r"[vV]?[0-9]{1,5}(?:\.[0-9]{1,6}){1,4}")
 
-_AROUND: Final = ' \t\r\n"'
+_QUOTES_AND_BLANKS: Final = ' \t\r\n"'
 
 
 class CellLabel:
@@ -62,15 +62,15 @@ class CellLabel:
     """
 
     def __init__(self, label: str, categories: frozenset[str], floor: float, *, is_part: bool = False) -> None:
-        self.plain = plain_label(label)
+        self.words = plain_label(label)
         # Times of log records and versions are no values.
-        self.technical = _MACHINE_TIMES.get(self.plain) or (_VERSION if names_version(self.plain) else None)
-        named = (*label_entities(self.plain), *((("PERSON", PART_SCORE),) if is_part else ()))
+        self.technical = _MACHINE_TIMES.get(self.words) or (_VERSION if names_version(self.words) else None)
+        named = (*label_entities(self.words), *((("PERSON", PART_SCORE),) if is_part else ()))
         entities = [(score, entity) for entity, score in named if entity in categories and score >= floor]
         self._value: Found | None = max(entities, default=None)
         # The value of a cell in the form of a name under an ambiguous label.
         self._name: Found | None = None
-        if self._value is None and "PERSON" in categories and floor <= NAMED_SCORE and may_name(self.plain):
+        if self._value is None and "PERSON" in categories and floor <= NAMED_SCORE and may_name(self.words):
             self._name = NAMED_SCORE, "PERSON"
 
     @property
@@ -78,19 +78,19 @@ class CellLabel:
         """Returns whether every cell under the label is a value, however short."""
         return self._value is not None
 
-    def values(self, cells: Sequence[str], plain: Sequence[str]) -> list[Found | None]:
+    def values(self, cells: Sequence[str], normalised_cells: Sequence[str]) -> list[Found | None]:
         """Returns the value of each cell by the label alone; None for no value.
 
-        `plain` are the normalised cells, without quotes and blanks around them; "" for a cell too long for a name.
+        `normalised_cells` are the cells without quotes and blanks around them; "" for a cell too long for a name.
         """
         if (value := self._value) is not None:
-            longest = _LONGEST_MEMBER if self.plain == PRIVATE_MEMBER else _LONGEST_LABELLED
+            longest = _LONGEST_MEMBER if self.words == PRIVATE_MEMBER else _LONGEST_LABELLED
             given = {cell: value if _may_be_value(cell, longest) else None for cell in set(cells)}
             return [given[cell] for cell in cells]
         if (name := self._name) is not None:
-            if may_be_person("\n".join(plain)):
-                return [name if has_name_form(inner) else None for inner in plain]
-            return [name if has_name_form(inner) and may_be_person(inner) else None for inner in plain]
+            if may_be_person("\n".join(normalised_cells)):
+                return [name if has_name_form(inner) else None for inner in normalised_cells]
+            return [name if has_name_form(inner) and may_be_person(inner) else None for inner in normalised_cells]
         return [None] * len(cells)
 
 
@@ -164,12 +164,12 @@ def find_in_cells(
         columns[name].append(index)
     parts = other_parts({name: len(indices) for name, indices in columns.items()})
     by_label = {name: CellLabel(name, categories, floor, is_part=name in parts) for name in columns}
-    words = finder.whole_cells.words_in({label.plain for label in by_label.values()})
+    words = finder.whole_cells.words_in({label.words for label in by_label.values()})
     found = CellValues({}, {}, [])
     named: dict[int, list[Value]] = {}
     for name, indices in columns.items():
         label = by_label[name]
-        beside = words.get(label.plain, frozenset())
+        beside = words.get(label.words, frozenset())
         column = _worth_reading(label, beside, [cells[index] for index in indices], indices)
         short = _fillable(column)
         others = _find_whole(finder.whole_cells, label, beside, column.only(short), found)
@@ -184,7 +184,7 @@ def find_in_cells(
     asked: dict[int, list[Value]] = {}
     if not finder.by_rules_only:
         asked = asked_values(finder, cells, labels, [index for index in chosen if index not in named])
-    for index, values in _searched(finder, cells, [by_label[labels[index]].plain for index in chosen], chosen, named):
+    for index, values in _searched(finder, cells, [by_label[labels[index]].words for index in chosen], chosen, named):
         found.parts[index] = values
     for index, more in asked.items():
         known = found.parts.get(index, [])
@@ -194,7 +194,7 @@ def find_in_cells(
 
 def _worth_reading(label: CellLabel, words: frozenset[str], cells: Sequence[str], indices: Sequence[int]) -> _Column:
     """Returns a label's cells without times of log records, versions, and short numbers under plain labels."""
-    column = _Column(indices, cells, [cell.strip(_AROUND) for cell in cells])
+    column = _Column(indices, cells, [cell.strip(_QUOTES_AND_BLANKS) for cell in cells])
     if (technical := label.technical) is not None:
         column = column.only([technical.fullmatch(inner) is None for inner in column.inner])
     if not words and not label.names_values:

@@ -24,7 +24,7 @@ class Contexts:
 
     def __init__(
         self,
-        plain: str,
+        normalised_text: str,
         raw: bytes,
         searches: Mapping[str, Search],
         where: Zone,
@@ -32,7 +32,7 @@ class Contexts:
         *,
         next_line: bool = False,
     ) -> None:
-        self._plain = plain
+        self._normalised_text = normalised_text
         self._raw = raw
         self._searches = searches
         self._where = where
@@ -49,17 +49,17 @@ class Contexts:
         if words not in self._words:
             return ()
         if (zones := self._found.get(words)) is None:
-            found = word_spans(words, self._searches[words], self._plain, self._raw, self._where)
-            zones = self._found[words] = _behind(self._plain, found, self._next_line)
+            found = word_spans(words, self._searches[words], self._normalised_text, self._raw, self._where)
+            zones = self._found[words] = _behind(self._normalised_text, found, self._next_line)
         return zones
 
 
-def word_spans(words: str, search: Search, plain: str, raw: bytes, where: Zone) -> list[Zone]:
+def word_spans(words: str, search: Search, normalised_text: str, raw: bytes, where: Zone) -> list[Zone]:
     """Returns the spans of the words in a text, in order."""
     if search(raw, where[0]) < 0:
         # The search comes first, so that patterns of words without occurrences are never compiled.
         return []
-    return [found.span(1) for found in scan(search, _pattern(words), plain, raw, [where], CONTEXT_REACH)]
+    return [found.span(1) for found in scan(search, _pattern(words), normalised_text, raw, [where], CONTEXT_REACH)]
 
 
 def _behind(text: str, words: Iterable[Zone], next_line: bool) -> Sequence[Zone]:

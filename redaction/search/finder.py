@@ -16,8 +16,8 @@ from redaction.search.folding import Folded, has_hiding_escape, with_decoded_esc
 from redaction.search.key_members import find_members
 from redaction.search.matching import scored_values
 from redaction.search.names_beyond_rules import SPEAKER_SCORE, chat_speakers, names_in_scripts
+from redaction.search.normalisation import normalised
 from redaction.search.piece_labels import PartLabels, PieceLabels
-from redaction.search.plain_text import normalised
 from redaction.search.prefilter import Prefilter
 from redaction.search.secret_blocks import ENTITY as BLOCK_ENTITY
 from redaction.search.secret_blocks import SCORE as BLOCK_SCORE
@@ -126,13 +126,13 @@ class Finder:
     ) -> Iterator[Value]:
         """Yields the matches in the windows that `searches` accepts; None accepts all."""
         ask = None if by_rules_only else self._ask
-        plain = normalised(text)
+        normalised_text = normalised(text)
         persons = "PERSON" in self._categories
-        for start, end, low, high in windows(plain):
+        for start, end, low, high in windows(normalised_text):
             if searches is not None and not searches(low, high):
                 continue
             part = None if labels is None else PartLabels(labels, low, high - low)
-            found = self._rule_matches(plain[low:high], part, start, end, low)
+            found = self._rule_matches(normalised_text[low:high], part, start, end, low)
             if persons and self._floor <= SPEAKER_SCORE:
                 found += chat_speakers(text[low:high], low)
             if persons and not text.isascii():

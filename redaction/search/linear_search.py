@@ -96,7 +96,7 @@ def at_first_characters(characters: str, pattern: str) -> str:
 def scan(
     search: Search,
     pattern: re.Pattern[str],
-    plain: str,
+    normalised_text: str,
     raw: bytes,
     zones: Sequence[Zone],
     longest: int,
@@ -105,8 +105,8 @@ def scan(
     """Returns the matches of the pattern that begin in the zones, which are in order and may overlap.
 
     The pattern consumes one character at most, so that its groups may overlap, and reads at most `longest`
-    characters. `search` finds at least every match of the pattern in `raw`, which is `plain` between two line breaks,
-    `shift` characters behind its position in `plain`.
+    characters. `search` finds at least every match of the pattern in `raw`, the normalised text between two line
+    breaks, `shift` characters behind its position in the text.
     """
     matches: list[re.Match[str]] = []
     recent: list[int] = []
@@ -116,14 +116,14 @@ def scan(
             place = search(raw, low + shift)
         while 0 <= place < high + shift:
             at = place - shift
-            if (found := pattern.match(plain, at)) is not None:
+            if (found := pattern.match(normalised_text, at)) is not None:
                 matches.append(found)
             recent.append(at)
             if len(recent) < _FEW or at - recent[-_FEW] >= _FEW * _DENSE:
                 place = search(raw, place + 1)
                 continue
             until = min(at + _STRETCH, high)
-            for found in pattern.finditer(plain, at + 1, until + longest + 1):
+            for found in pattern.finditer(normalised_text, at + 1, until + longest + 1):
                 if found.start() >= until:
                     break
                 matches.append(found)

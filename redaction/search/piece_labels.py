@@ -79,7 +79,7 @@ class PartLabels:
 def _labels_with(words: str, labels: Sequence[str]) -> list[str]:
     """Returns the labels that hold a context word, by one search over all labels."""
     raw = "\n".join(["", *labels, ""]).encode("latin-1", "replace")
-    plain = raw[1:-1].decode("latin-1")
+    normalised_text = raw[1:-1].decode("latin-1")
     starts = list(itertools.accumulate((len(label) + 1 for label in labels), initial=0))
-    spans = word_spans(words, search_words(words), plain + "\n", raw, (0, len(plain)))
+    spans = word_spans(words, search_words(words), normalised_text + "\n", raw, (0, len(normalised_text)))
     return [labels[piece] for piece in dict.fromkeys(bisect.bisect_right(starts, at) - 1 for at, _ in spans)]

@@ -63,7 +63,12 @@ class Prefilter:
         self._any_words = "|".join(words)
 
     def candidates(
-        self, plain: str, labels: PartLabels | None, first: int, last: int, regions: DocumentRegions | None = None
+        self,
+        normalised_text: str,
+        labels: PartLabels | None,
+        first: int,
+        last: int,
+        regions: DocumentRegions | None = None,
     ) -> Iterator[tuple[Rule, Sequence[re.Match[str]], Sequence[Zone]]]:
         """Yields each rule that matches in a normalised text from `first` up to `last`, with its matches and zones.
 
@@ -71,14 +76,14 @@ class Prefilter:
         national forms are left out unless `regions` are given.
         """
         # One byte per character, with a line break at either end.
-        raw = b"\n" + plain.encode(_LATIN_1) + b"\n"
+        raw = b"\n" + normalised_text.encode(_LATIN_1) + b"\n"
         open_places = [self._others[index] for index in self._others_gate.open_for(raw)]
         words: Collection[str] = ()
         if digits := _any_digit(raw, 0) >= 0:  # no other rule has context words
             open_places += [self._numeric[index] for index in self._numeric_gate.open_for(raw)]
             words = {self._words[index] for index in self._words_gate.open_for(raw)} if self._words else ()
         where_words = max(first - ABOVE_REACH, 0), last
-        contexts = Contexts(plain, raw, self._contexts, where_words, words, next_line=labels is None)
+        contexts = Contexts(normalised_text, raw, self._contexts, where_words, words, next_line=labels is None)
         everywhere: Sequence[Zone] = [(first, last)]
         zones: dict[str, Sequence[Zone]] = {"": ()}
         for place in (*open_places, *(self._lifted if digits else ())):
@@ -95,7 +100,7 @@ class Prefilter:
             else:
                 where = everywhere
             # The line break before the text shifts positions by one, the character before a match shifts them back.
-            if where and (found := scan(search, pattern, plain, raw, where, rule.longest, shift)):
+            if where and (found := scan(search, pattern, normalised_text, raw, where, rule.longest, shift)):
                 if context not in zones:
                     zones[context] = _context_zones(contexts, labels, context, self._any_words)
                 yield rule, found, zones[context]

@@ -129,21 +129,21 @@ def _fills(rule: Rule) -> Callable[[str], bool]:
     pattern = compiled(rule)
     match, check, trim, widen, refuted = pattern.match, rule.check, rule.trim, rule.widen, rule.refuted
 
-    def widened(plain: str) -> bool:
+    def widened(cell: str) -> bool:
         assert widen is not None
-        found = pattern.search(plain)
-        if found is None or found.end(1) < len(plain) or (refuted is not None and refuted(plain, found.start(1))):
+        found = pattern.search(cell)
+        if found is None or found.end(1) < len(cell) or (refuted is not None and refuted(cell, found.start(1))):
             return False
-        return widen(plain, found.start(1)) == 0
+        return widen(cell, found.start(1)) == 0
 
-    def trimmed(plain: str) -> bool:
+    def trimmed(cell: str) -> bool:
         assert trim is not None
-        found = match(plain)
-        return found is not None and (bool(rule.tail) or found.end(1) == len(plain)) and trim(plain) == len(plain)
+        found = match(cell)
+        return found is not None and (bool(rule.tail) or found.end(1) == len(cell)) and trim(cell) == len(cell)
 
-    def matched(plain: str) -> bool:
-        found = match(plain)
-        return found is not None and found.end(1) == len(plain) and (check is None or check(plain))
+    def matched(cell: str) -> bool:
+        found = match(cell)
+        return found is not None and found.end(1) == len(cell) and (check is None or check(cell))
 
     if widen is not None:
         return widened

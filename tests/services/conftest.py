@@ -17,7 +17,7 @@ TestClock = SteppedClock
 def generous_time_outs(database_url: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Generous time-outs for a server on a busy machine; unit tests check that callers get an answer within seconds."""
     if database_url is not None:
-        generous = partial(DatabaseTimeouts, connect_seconds=120, pool_seconds=120, attempts_seconds=120)
+        generous = partial(DatabaseTimeouts, connect_seconds=120, pool_seconds=120, all_attempts_seconds=120)
         monkeypatch.setattr("backend.storage.dialects.postgresql.database.DatabaseTimeouts", generous)
 
 

@@ -4,15 +4,16 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
+from backend.common.json_text import JsonMapping
 from backend.common.secrets import Secrets
 from backend.resources.connectors.object_storage import (
     CredentialsError,
     NoStoreError,
     RoleError,
-    advice,
     code_of,
+    credentials_remedy,
     explain,
     failures,
     list_page,
@@ -98,7 +99,7 @@ class ConnectionTests:
         self._seconds = seconds
         self._free = threading.BoundedSemaphore(most_at_once)
 
-    def run(self, connector: Mapping[str, Any], secrets: Secrets) -> ConnectionTestOutcome:
+    def run(self, connector: JsonMapping, secrets: Secrets) -> ConnectionTestOutcome:
         """Tests a connector with its own credentials.
 
         Raises:
@@ -123,7 +124,7 @@ class ConnectionTests:
 class _Test:
     """One test; its results so far may be read while it still runs."""
 
-    def __init__(self, connector: Mapping[str, Any], secrets: Secrets) -> None:
+    def __init__(self, connector: JsonMapping, secrets: Secrets) -> None:
         self._connector = connector
         self._secrets = secrets
         self._places = [f"s3://{connector['bucket']}/{prefix}" for prefix in connector["prefixes"] or [""]]
@@ -148,8 +149,8 @@ class _Test:
             self._message = f"Listed {listed} of {bucket}."
         except failures() as error:
             failed = f"Listing {place} failed: {explain(error, self._connector)}"
-            hint = advice(error)
-            self._message = f"{failed}. {hint}" if hint else failed
+            remedy = credentials_remedy(error)
+            self._message = f"{failed}. {remedy}" if remedy else failed
             self._checks.append(_failed(place, error, _milliseconds(began)))
         except Exception as error:  # noqa: BLE001 - raised where the outcome is read
             self._defect = error
@@ -168,8 +169,8 @@ class _Test:
         checks = list(self._checks)
         place = self._places[min(len(checks), len(self._places) - 1)]
         why = f"there was no whole answer within {seconds:g} seconds"
-        hint = "Look at the load of the store and at the network between; with many prefixes, name fewer."
-        late = PrefixTest(place, False, round(seconds * 1000), answer=why, remedy=hint)
+        remedy = "Look at the load of the store and at the network between; with many prefixes, name fewer."
+        late = PrefixTest(place, False, round(seconds * 1000), answer=why, remedy=remedy)
         return ConnectionTestOutcome(False, f"Listing {place} failed: {why}"[:_LONGEST_MESSAGE], [*checks, late])
 
 
@@ -185,7 +186,7 @@ def _failed(place: str, error: Exception, milliseconds: int) -> PrefixTest:
         http_status=0 if answered is None else http_status_of(answered),
         code="" if answered is None else code_of(answered),
         answer=_words(error, answered),
-        remedy=remedy(error),
+        remedy=remedy_for(error),
     )
 
 
@@ -199,11 +200,11 @@ def _milliseconds(began: float) -> int:
     return round((monotonic() - began) * 1000)
 
 
-def remedy(error: Exception) -> str:
+def remedy_for(error: Exception) -> str:
     """Returns the remedy for a failure of the store, as sentences; "" if none is known."""
     from botocore import exceptions
 
-    known = advice(error)
+    known = credentials_remedy(error)
     if known:
         return known
     asked_for_role = isinstance(error, RoleError)
@@ -224,5 +225,5 @@ def remedy(error: Exception) -> str:
 
 def http_status_of(error: BaseException) -> int:
     """Returns the HTTP status that the store answered with; 0 where it did not answer."""
-    answer: Mapping[str, Any] = getattr(error, "response", {})
+    answer: JsonMapping = getattr(error, "response", {})
     return int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

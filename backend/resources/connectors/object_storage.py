@@ -3,9 +3,9 @@
 import json
 import logging
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from backend.common.json_text import JsonMapping
 from backend.common.secrets import SecretError, Secrets
 from backend.storage.objects import aws_clients as aws
 
@@ -103,7 +103,7 @@ def loggable(error: Exception) -> str:
     return _RESOURCE.sub("on a resource", str(error))[:_LONGEST_LOGGED]
 
 
-def explain(error: Exception, connector: Mapping[str, Any]) -> str:
+def explain(error: Exception, connector: JsonMapping) -> str:
     """Describes a failure for a person, by the store's code and the credentials denied; logs the store's message."""
     if not isinstance(error, ValueError):
         _LOG.warning("The store of bucket %s: %s", connector["bucket"], loggable(error))
@@ -135,7 +135,7 @@ def _summary(error: Exception, credentials_were: str) -> str:
     return str(error)
 
 
-def _credentials_were(connector: Mapping[str, Any]) -> str:
+def _credentials_were(connector: JsonMapping) -> str:
     """Names the credentials that a connector uses, as the beginning of a sentence."""
     if connector["role_arn"] is not None:
         return f"the role {connector['role_arn']} was"
@@ -144,7 +144,7 @@ def _credentials_were(connector: Mapping[str, Any]) -> str:
     return "the service's own credentials were"
 
 
-def advice(error: Exception) -> str:
+def credentials_remedy(error: Exception) -> str:
     """Returns the remedy for missing or malformed credentials, as a sentence; "" for every other failure."""
     from botocore import exceptions
 
@@ -171,11 +171,11 @@ def code_of(error: Exception) -> str:
 _ROLE_SECONDS: Final = 3_600
 
 
-def s3_client(connector: Mapping[str, Any], secrets: Secrets, attempts: int = 2) -> "S3Client":
+def s3_client(connector: JsonMapping, secrets: Secrets, attempts: int = 2) -> "S3Client":
     """Creates a client with the connector's secret, else the credentials of the process, and with its role if any.
 
-    The client makes up to `attempts` of each request. It assumes the role again before each session ends; a failure of
-    that is raised by the request under way.
+    The client makes up to `attempts` of each request. It assumes the role again before each session ends; a failure to
+    do so is raised by the request under way.
 
     Raises:
         CredentialsError: the secret cannot be used.
@@ -208,7 +208,7 @@ def _credentials(name: str, secrets: Secrets) -> aws.AccessKey:
 
 
 def _assume(
-    role: str, endpoint: aws.Endpoint, credentials: aws.AccessKey | None, connector: Mapping[str, Any]
+    role: str, endpoint: aws.Endpoint, credentials: aws.AccessKey | None, connector: JsonMapping
 ) -> aws.SessionKey:
     try:
         return _session_key(role, endpoint, credentials)

@@ -14,7 +14,7 @@ from backend.resources.environments.build import BuiltPackages
 from backend.resources.environments.lock import Lock, PackagesError
 from backend.resources.environments.store import PackageStore
 from backend.storage.database import Database, Tx
-from backend.storage.outage import RepeatedRounds
+from backend.storage.outage import RepeatedDatabaseWork
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class PackageBuilder:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._next_upkeep = 0
-        self._rounds = RepeatedRounds(
+        self._rounds = RepeatedDatabaseWork(
             _LOG, "Packages of environments cannot be kept", "Packages of environments are kept again", logging.ERROR
         )
         self._beginning = threading.Lock()

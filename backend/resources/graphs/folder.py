@@ -9,9 +9,10 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from backend.common.ids import new_id
+from backend.common.json_text import JsonObject
 from backend.resources.graphs.graph import Bounds, GraphRefusedError, GraphUnavailableError, ResultPart, TripleStatement
 from backend.storage.data_files import sync_folder
 
@@ -224,7 +225,7 @@ def _send(stdin: IO[bytes], text: str) -> None:
         pass
 
 
-def _part(line: dict[str, Any]) -> ResultPart:
+def _part(line: JsonObject) -> ResultPart:
     if "refused" in line:
         raise GraphRefusedError(line["refused"])
     return ResultPart(**line)

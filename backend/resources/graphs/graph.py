@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from backend.common.json_text import JsonObject
 
 if TYPE_CHECKING:
     from pyoxigraph import BlankNode, Literal, NamedNode, Triple
@@ -46,7 +48,7 @@ class ResultPart:
     form: str = ""
     variables: list[str] = field(default_factory=list)
     boolean: bool | None = None
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[JsonObject] = field(default_factory=list)
     triples: list[str] = field(default_factory=list)
     truncated: bool = False
 

@@ -1,10 +1,10 @@
 """Registry of the knowledge graphs that this process has opened."""
 
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from backend.common.json_text import JsonMapping
 from backend.common.optional_parts import GRAPHS
 from backend.common.secrets import Secrets
 from backend.resources.graphs.folder import FolderGraph
@@ -25,7 +25,7 @@ class Graphs:
         self._graphs: dict[tuple[str, int], Graph] = {}
         self._lock = threading.Lock()
 
-    def get(self, graph_id: str, version: int, definition: Mapping[str, Any]) -> Graph:
+    def get(self, graph_id: str, version: int, definition: JsonMapping) -> Graph:
         """Returns a graph, opened at the first call; `definition` is the manifest of this version.
 
         Raises:
@@ -44,7 +44,7 @@ class Graphs:
                 self._graphs[key] = graph
             return graph
 
-    def _remote_graph(self, definition: Mapping[str, Any]) -> Graph:
+    def _remote_graph(self, definition: JsonMapping) -> Graph:
         from backend.resources.graphs.sparql import SparqlGraph
 
         return SparqlGraph(definition, self._secrets)
@@ -60,7 +60,7 @@ class Graphs:
             graph.close()
 
 
-def graph_name(definition: Mapping[str, Any], run_id: str) -> str:
+def graph_name(definition: JsonMapping, run_id: str) -> str:
     """Returns the IRI of the named graph with the triples that a run published."""
     base = definition.get("base_iri") or DEFAULT_BASE_IRI
     return f"{base}run:{run_id}" if base.endswith(":") else f"{base}run/{run_id}"

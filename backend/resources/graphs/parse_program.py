@@ -11,9 +11,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 from urllib.parse import quote
 
+from backend.common.json_text import JsonMapping
 from backend.isolation.confined import Arguments, JobFailedError
 from backend.resources.graphs.graph import GraphRefusedError
 
@@ -29,12 +30,10 @@ _PLACEHOLDER: Final = re.compile(r"\{([^{}]+)\}")
 _LONGEST_ROW: Final = 4 * 2**20
 _TOO_LONG: Final = "it is longer than 4 MiB"
 
-Row = Mapping[str, Any]
-Definition = Mapping[str, Any]
 """Mapping of a manifest, or one of its columns."""
 
 
-def read_rows(file: BinaryIO, ending: str, mapping: Definition) -> "Iterator[Triple]":
+def read_rows(file: BinaryIO, ending: str, mapping: JsonMapping) -> "Iterator[Triple]":
     """Yields the triples of a file with the extension `.csv` or `.jsonl`; empty cells and nulls give none.
 
     Raises:
@@ -51,7 +50,7 @@ def read_rows(file: BinaryIO, ending: str, mapping: Definition) -> "Iterator[Tri
         raise GraphRefusedError(f"row {number}: {reason}") from error
 
 
-def _csv(file: BinaryIO, mapping: Definition) -> Iterator[Row]:
+def _csv(file: BinaryIO, mapping: JsonMapping) -> Iterator[JsonMapping]:
     text = io.TextIOWrapper(file, "utf-8-sig", newline="")
     row_characters = 0
 
@@ -75,7 +74,7 @@ def _csv(file: BinaryIO, mapping: Definition) -> Iterator[Row]:
         row_characters = 0
 
 
-def _json_lines(file: BinaryIO) -> Iterator[Row]:
+def _json_lines(file: BinaryIO) -> Iterator[JsonMapping]:
     while line := file.readline(_LONGEST_ROW + 1):
         if len(line) > _LONGEST_ROW:
             raise ValueError(_TOO_LONG)
@@ -86,12 +85,12 @@ def _json_lines(file: BinaryIO) -> Iterator[Row]:
             yield {name: value for name, value in row.items() if value is not None}
 
 
-def _columns_of(mapping: Definition) -> set[str]:
+def _columns_of(mapping: JsonMapping) -> set[str]:
     templates = [mapping["subject"], *(column["iri"] or "" for column in mapping["columns"].values())]
     return {*mapping["columns"], *(name for template in templates for name in _PLACEHOLDER.findall(template))}
 
 
-def _triples(row: Row, mapping: Definition) -> "Iterator[Triple]":
+def _triples(row: JsonMapping, mapping: JsonMapping) -> "Iterator[Triple]":
     from pyoxigraph import NamedNode, Triple
 
     subject = _iri(mapping["subject"], row)
@@ -105,7 +104,7 @@ def _triples(row: Row, mapping: Definition) -> "Iterator[Triple]":
                 yield Triple(subject, predicate, _object(name, value, column, row))
 
 
-def _object(name: str, value: object, column: Definition, row: Row) -> "Literal | NamedNode":
+def _object(name: str, value: object, column: JsonMapping, row: JsonMapping) -> "Literal | NamedNode":
     from pyoxigraph import Literal, NamedNode
 
     if column["iri"] is not None:
@@ -115,7 +114,7 @@ def _object(name: str, value: object, column: Definition, row: Row) -> "Literal 
     return Literal(_text(name, value), datatype=NamedNode(datatype) if datatype else None)
 
 
-def _iri(template: str, row: Row) -> "NamedNode":
+def _iri(template: str, row: JsonMapping) -> "NamedNode":
     """Fills the placeholders of a template; in one that is a single placeholder, the value is the IRI, unquoted."""
     from pyoxigraph import NamedNode
 

@@ -33,7 +33,7 @@ _OTHER: Final = re.compile(
 
 
 if TYPE_CHECKING:
-    from pyoxigraph import QuerySolutions, QueryTriples, Store
+    from pyoxigraph import BlankNode, Literal, NamedNode, QuerySolutions, QueryTriples, Store, Triple
 
 _MEMORY_BYTES: Final = 2 * 2**30
 _BATCH: Final = 200
@@ -106,9 +106,9 @@ def _lines(found: "QueryTriples") -> Iterator[str]:
         yield f"{triple} ."
 
 
-def _bounded(kind: str, items: Iterator[Any], most: int, size_bytes: int) -> Iterator[ResultPart]:
+def _bounded(kind: str, items: Iterator[object], most: int, size_bytes: int) -> Iterator[ResultPart]:
     """Yields batches up to the limits; the last says whether there was more."""
-    batch: list[Any] = []
+    batch: list[object] = []
     size = 0
     truncated = False
     for number, item in enumerate(items):
@@ -123,7 +123,7 @@ def _bounded(kind: str, items: Iterator[Any], most: int, size_bytes: int) -> Ite
     yield {kind: batch, "truncated": truncated}
 
 
-def _term(term: Any) -> ResultPart:
+def _term(term: "NamedNode | BlankNode | Literal | Triple") -> ResultPart:
     """Returns a term in the format of SPARQL 1.1 results in JSON."""
     from pyoxigraph import BlankNode, NamedNode, Triple
 

@@ -8,11 +8,12 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from backend.common.json_text import JsonMapping
 from backend.common.secrets import SecretError, Secrets
 from backend.resources.graphs.graph import (
     Bounds,
@@ -30,17 +31,17 @@ _UPDATE_SECONDS: Final = 300.0
 _CONNECT_SECONDS: Final = 10.0
 _READ_BYTES: Final = 64 * 1024
 # Statuses of a proxy whose server may still be at work.
-_OF_PROXIES: Final = frozenset({502, 504})
+_PROXY_STATUSES: Final = frozenset({502, 504})
 _LONGEST_REASON: Final = 300
 # Statuses that the operator of the endpoint can correct, so that the same request succeeds later.
-_MAY_PASS: Final = frozenset({401, 403, 404, 408, 425, 429})
+_CORRECTABLE_STATUSES: Final = frozenset({401, 403, 404, 408, 425, 429})
 _ANSWERS: Final = "application/sparql-results+json, application/n-triples;q=0.9"
 
 
 class SparqlGraph:
     """Client of the endpoint that `definition`, the manifest of a knowledge graph, names."""
 
-    def __init__(self, definition: Mapping[str, Any], secrets: Secrets) -> None:
+    def __init__(self, definition: JsonMapping, secrets: Secrets) -> None:
         self._definition = definition
         self._secrets = secrets
         self._closed = False
@@ -185,14 +186,14 @@ def _ended_after(connection: socket.socket, seconds: float) -> Iterator[None]:
 def _refuse(status: int, body: bytes) -> None:
     details = " ".join(body.decode(errors="replace").split())[:_LONGEST_REASON]
     reason = f"the endpoint answered {status}" + (f": {details}" if details else "")
-    if status in _OF_PROXIES:
+    if status in _PROXY_STATUSES:
         raise GraphOutcomeUnknownError(reason)
-    if status in _MAY_PASS or status not in range(400, 500):
+    if status in _CORRECTABLE_STATUSES or status not in range(400, 500):
         raise GraphUnavailableError(reason)
     raise GraphRefusedError(reason)
 
 
-def _results(answer: Any, most: int) -> Iterator[ResultPart]:
+def _results(answer: JsonMapping, most: int) -> Iterator[ResultPart]:
     """Yields parts of SPARQL 1.1 results in JSON."""
     if "boolean" in answer:
         yield ResultPart(form="ask", boolean=bool(answer["boolean"]))

@@ -10,6 +10,7 @@ from typing import IO, Any, Final
 import orjson
 from pyoxigraph import BaseDirection, BlankNode, Literal, NamedNode, Triple
 
+from backend.common.json_text import JsonValue
 from backend.resources.graphs.graph import GraphRefusedError, TripleStatement
 
 DEEPEST_TRIPLE: Final = 16
@@ -54,13 +55,13 @@ def read_triples(file: IO[bytes]) -> Iterator[TripleStatement]:
         raise GraphRefusedError("something else than triples was read from it") from error
 
 
-def _to_json(triple: Triple | TripleStatement, levels: int) -> list[Any]:
+def _to_json(triple: Triple | TripleStatement, levels: int) -> list[JsonValue]:
     if not levels:
         raise GraphRefusedError(f"triples are nested more than {DEEPEST_TRIPLE} deep")
     return [_term_to_json(triple.subject, levels), triple.predicate.value, _term_to_json(triple.object, levels)]
 
 
-def _term_to_json(term: NamedNode | BlankNode | Literal | Triple, levels: int) -> Any:
+def _term_to_json(term: NamedNode | BlankNode | Literal | Triple, levels: int) -> JsonValue:
     if isinstance(term, NamedNode):
         return term.value
     if isinstance(term, Literal):

@@ -6,7 +6,7 @@ secret but that model's.
 
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 from backend.common import json_text, metrics
-from backend.common.json_text import JsonText
+from backend.common.json_text import JsonMapping, JsonObject, JsonText
 from backend.common.retry import RetryPolicy
 from backend.common.secrets import SecretError
 from backend.isolation.confined import ConfinedError, ConfinedPool, FailureKind
@@ -26,7 +26,7 @@ from redaction.formats.outcome import FileOutcome
 from redaction.formats.preview import FilePreview
 from redaction.policy import LOCAL
 
-Policy = Mapping[str, Any]
+Policy = JsonMapping
 
 _PROGRAM: Final = "backend.resources.redaction.program"
 _KINDS: Final = frozenset({"off", "text", "csv", "json", "xml", "mail", "office", "parquet", "zip", "binary"})
@@ -257,12 +257,12 @@ class ConfinedRedactor:
         self,
         operation: str,
         policy: Policy,
-        given: dict[str, Any],
+        given: JsonObject,
         size_bytes: int,
         owner: str,
         halt: threading.Event | None,
         descriptors: Sequence[int] = (),
-    ) -> tuple[dict[str, Any], Counts]:
+    ) -> tuple[JsonObject, Counts]:
         asks = policy["model"] is not None and policy["max_model_calls"] > 0
         arguments = {"policy": dict(policy), "model": self._access(policy["model"]) if asks else None, **given}
         local = asks and policy["model"] == LOCAL
@@ -349,19 +349,19 @@ def _malformed() -> RedactionError:
     return RedactionError("the process that sweeps gave a malformed answer", over_limit=True)
 
 
-def _dictionary(answer: Any) -> dict[str, Any]:
+def _dictionary(answer: object) -> JsonObject:
     if not isinstance(answer, dict):
         raise _malformed()
     return answer
 
 
-def _list_of(swept: Any, count: int) -> list[Any]:
+def _list_of(swept: object, count: int) -> list[Any]:
     if not isinstance(swept, list) or len(swept) != count:
         raise _malformed()
     return swept
 
 
-def _counts(answer: dict[str, Any]) -> Counts:
+def _counts(answer: JsonObject) -> Counts:
     with suppress(KeyError, TypeError, AttributeError, ValueError):
         counts = Counts.from_dict(answer["counts"])
         numbers = {name: value for name, value in counts.as_dict().items() if name != "categories"}
@@ -372,7 +372,7 @@ def _counts(answer: dict[str, Any]) -> Counts:
     raise _malformed()
 
 
-def _outcome(answer: dict[str, Any]) -> FileOutcome:
+def _outcome(answer: JsonObject) -> FileOutcome:
     match answer:
         case {"kind": str(kind), "values": int(values), "withheld": bool(withheld), "reason": str() | None as reason}:
             if kind in _KINDS and values >= 0:
@@ -380,7 +380,7 @@ def _outcome(answer: dict[str, Any]) -> FileOutcome:
     raise _malformed()
 
 
-def _is_relative_path(name: Any) -> bool:
+def _is_relative_path(name: object) -> bool:
     if not isinstance(name, str) or not name or "\0" in name:
         return False
     path = PurePosixPath(name)

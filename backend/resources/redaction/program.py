@@ -8,13 +8,14 @@ import logging
 import os
 import shutil
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from backend.common import json_text
+from backend.common.json_text import JsonMapping
 from backend.common.optional_parts import PII_MODEL
 from backend.common.retry import Backoff, RetryPolicy
 from backend.common.secrets import Secrets
@@ -45,7 +46,7 @@ class _Bounds(NamedTuple):
     model_seconds: float
 
 
-def configure(configuration: Mapping[str, Any], scratch: Path | None) -> None:
+def configure(configuration: JsonMapping, scratch: Path | None) -> None:
     """Prepares the process.
 
     `configuration` has the attempts and the backoff of a failing model, `expanded_bytes` of a zip or parquet file,

@@ -3,7 +3,7 @@
 import symtable
 import sys
 from importlib.util import decode_source
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from backend.common.deployment_terms import CODE_BOUNDS
 from backend.resources.schemas.expression_scope import Expected, Scope
@@ -59,7 +59,7 @@ def _problem(text: str | bytes, defines: str | None) -> CodeProblem | None:
 class ContentChecks(Protocol):
     """Checks within limits of time and memory; see `backend.resources.schemas.validator.ManifestChecks`."""
 
-    def schema_problem(self, schema: Any, *, answer: bool) -> str | None:
+    def schema_problem(self, schema: object, *, answer: bool) -> str | None:
         """Returns the problem of a schema, or None; `answer` marks the schema of a model's answer."""
 
     def code_problem(self, text: str | bytes, *, defines: str | None = None) -> CodeProblem | None:

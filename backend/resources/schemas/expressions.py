@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from cel_expr_python import cel
 
@@ -293,7 +293,7 @@ def _reason(text: str) -> str:
     return _STATUS.sub("", text)[:_LONGEST_REASON]
 
 
-def _json(value: Any) -> JsonValue:
+def _json(value: object) -> JsonValue:
     """Returns a value of an expression as JSON.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from backend.common import json_text
-from backend.common.json_text import UnstorableJsonError, parse_strict
+from backend.common.json_text import JsonMapping, JsonObject, UnstorableJsonError, parse_strict
 from backend.isolation.confined import Arguments
 from backend.resources.schemas import expressions
 from backend.resources.schemas.content_checks import CodeProblem, code_problem
@@ -29,7 +29,7 @@ _MOST_PROBLEMS: Final = 40
 _BASE: Final = "urn:schema"
 
 
-def validator_of(schema: Any) -> Any:
+def validator_of(schema: Any) -> jsonschema_rs.Validator:
     """Compiles a schema, by Draft 2020-12 unless it names another draft; formats are annotations only.
 
     Raises:
@@ -56,7 +56,7 @@ def mismatch(schema: object, value: object, what: str) -> str | None:
     return None
 
 
-def schema_problem(schema: object, *, answer: bool = False) -> str | None:
+def schema_problem(schema: JsonObject, *, answer: bool = False) -> str | None:
     """Returns the first problem of a schema, worded for a person; None if it has none.
 
     The schema of a model's `answer` must also have the type object, and must not recur.
@@ -64,7 +64,7 @@ def schema_problem(schema: object, *, answer: bool = False) -> str | None:
     return next(_problems(schema, answer=answer), None)
 
 
-def _problems(schema: Any, *, answer: bool) -> Iterator[str]:
+def _problems(schema: JsonObject, *, answer: bool) -> Iterator[str]:
     yield from _outside_references(schema)
     try:
         validator_of(schema)
@@ -85,7 +85,7 @@ def _problems(schema: Any, *, answer: bool) -> Iterator[str]:
         yield from _unfit_for_an_answer(schema, within)
 
 
-def _outside_references(schema: Any) -> Iterator[str]:
+def _outside_references(schema: JsonMapping) -> Iterator[str]:
     for inner in _with_ids(schema.values()):
         if any(_references(inner)):
             # Inside a part with an id, a $ref that begins with # refers to that part alone.
@@ -94,7 +94,7 @@ def _outside_references(schema: Any) -> Iterator[str]:
         yield "must refer to nothing outside of itself: $ref begins with #"
 
 
-def _unfit_for_an_answer(schema: Any, within: dict[str, set[str]]) -> Iterator[str]:
+def _unfit_for_an_answer(schema: JsonMapping, within: dict[str, set[str]]) -> Iterator[str]:
     if schema.get("type") != "object":
         yield "must be a JSON Schema of type object"
     try:
@@ -113,7 +113,7 @@ def _unsound(error: jsonschema_rs.ValidationError) -> str:
     return f"must be a JSON Schema: {where}: {why[:_LONGEST_QUOTE]}"
 
 
-def _with_ids(parts: Iterable[Any]) -> Iterator[Any]:
+def _with_ids(parts: Iterable[object]) -> Iterator[object]:
     """Yields the parts below `parts` that have an id by any draft."""
     for part in parts:
         if isinstance(part, dict):

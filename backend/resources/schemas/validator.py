@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
-from backend.common.deployment_terms import CODE_BOUNDS, EXPRESSION_BOUNDS, SchemaBounds
+from backend.common.deployment_terms import CODE_BOUNDS, EXPRESSION_BOUNDS, CheckBounds
 from backend.common.json_text import JsonText, JsonValue, UnstorableJsonError
 from backend.isolation.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.resources.schemas.content_checks import BEYOND_BOUNDS, CodeProblem
@@ -16,7 +16,7 @@ from backend.resources.schemas.expression_scope import Expected, ExpressionError
 _ADMINISTRATORS: Final = "administrators"
 _LONGEST_QUOTE: Final = 100
 # Further bounds for each MiB of values that an expression reads.
-_READING: Final = SchemaBounds(cpu_seconds=0.2, memory_mb=32)
+_READING: Final = CheckBounds(cpu_seconds=0.2, memory_mb=32)
 # The time for all schemas of one call, and for all its code, as a multiple of the time for one.
 _CHECKS_TOGETHER: Final = 4
 # Failures that a value or schema causes, and that say that it does not pass.
@@ -45,8 +45,8 @@ class SchemaValidator:
     The first call starts a process; `close` ends them all.
     """
 
-    def __init__(self, bounds: SchemaBounds | None = None) -> None:
-        self._bounds = bounds or SchemaBounds()
+    def __init__(self, bounds: CheckBounds | None = None) -> None:
+        self._bounds = bounds or CheckBounds()
         self._pool = ConfinedPool("backend.resources.schemas.program", name="schemas")
 
     def mismatch(
@@ -192,7 +192,7 @@ class SchemaValidator:
         sources = " ".join(source for source, _ in expressions)
         seen = {step: text for step, text in needs.items() if step in sources}
         mebibytes = sum(map(len, seen.values())) / 2**20
-        bounds = SchemaBounds(
+        bounds = CheckBounds(
             len(expressions) * EXPRESSION_BOUNDS.cpu_seconds + mebibytes * _READING.cpu_seconds,
             EXPRESSION_BOUNDS.memory_mb + math.ceil(mebibytes) * _READING.memory_mb,
         )
@@ -268,7 +268,7 @@ class SchemaValidator:
         arguments: object,
         owner: str,
         halt: threading.Event | None,
-        bounds: SchemaBounds | None = None,
+        bounds: CheckBounds | None = None,
     ) -> Any:
         bounds = bounds or self._bounds
         try:
@@ -307,6 +307,6 @@ class ManifestChecks:
         return self.validator.expression_problem(source, expected, scope, deadline=self.schemas_until)
 
 
-def _unchecked(what: str, bounds: SchemaBounds) -> str:
+def _unchecked(what: str, bounds: CheckBounds) -> str:
     together = f"{_CHECKS_TOGETHER * bounds.cpu_seconds:g} seconds"
     return f"was not checked: the {what} before it took longer than the {together} that all may take together"

@@ -103,10 +103,10 @@ class DbosWorker:
         self._taking = Ticker("taking", self._take, TICK_SECONDS)
         self._halted = False
         self._lock = threading.Lock()
-        # Ids of workflows: those that hold room, with the depths of their runs, and those not to be started again.
+        # Ids of DBOS workflows: those under way, with the depths of their runs, and those not to be started again.
         self._running: dict[str, int] = {}
         self._tried: set[str] = set()
-        self._left = True
+        self._some_waiting = True
         self._execute: Callable[[str], None] | None = None
         self._config: dict[str, Any] = {
             "name": _NAME,
@@ -165,8 +165,8 @@ class DbosWorker:
 
     def _take(self) -> None:
         """Starts workflows of dispatched segments while slots are free."""
-        # A segment that ends before the room is known asks for another round.
-        self._left = True
+        # True until the round has counted: a segment that ends meanwhile then wakes this thread for another round.
+        self._some_waiting = True
         if self._halted:
             return
         found = {f"{row.segment_id}:{row.hand_overs}": row for row in self._database.read(sql.dispatched)}
@@ -190,7 +190,7 @@ class DbosWorker:
                 name="segment",
                 daemon=True,
             ).start()
-        self._left = len(taken) < len(untried)
+        self._some_waiting = len(taken) < len(untried)
 
     def _start_workflow(self, workflow_id: str, segment_id: str) -> None:
         """Executes a segment to its end, unless another worker has this dispatch."""
@@ -211,7 +211,7 @@ class DbosWorker:
     def _free(self, workflow_id: str | None) -> None:
         with self._lock:
             self._running.pop(workflow_id or "", None)
-        if self._left:
+        if self._some_waiting:
             self._taking.wake()
 
     def _requeue(self, segment_id: str) -> None:

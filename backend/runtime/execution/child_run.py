@@ -18,10 +18,10 @@ from backend.common.states import RUN_TERMINAL, RunStatus
 from backend.resources.redaction.confined_redactor import RedactionError
 from backend.resources.schemas.expression_scope import Expected
 from backend.runtime.agents import StepFailed
-from backend.runtime.execution import child_sql, retries
-from backend.runtime.execution.child_sql import ChildRow
+from backend.runtime.execution import retries, sql
 from backend.runtime.execution.expressions import Expressions
 from backend.runtime.execution.segment_context import SegmentContext, run_shielded
+from backend.runtime.execution.sql import ChildRow
 from backend.runtime.execution.steps import StepCompletion, StepFailure
 from backend.runtime.run_redaction import RunRedaction
 from backend.services.outputs import sql as outputs_sql
@@ -170,7 +170,7 @@ class ChildRun:
     async def _child(self, child_id: str) -> ChildRow | None:
         """Returns the child; None where the database is unavailable for the moment."""
         try:
-            return await self.context.read(lambda tx: child_sql.child(tx, child_id))
+            return await self.context.read(lambda tx: sql.child(tx, child_id))
         except DatabaseUnavailableError as error:
             _LOG.debug("Child %s could not be read: %s", child_id, error)
             return None

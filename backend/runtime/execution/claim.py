@@ -1,12 +1,13 @@
 """Claims a queued segment for this process, and loads its run, workflow and steps as a `ClaimedSegment`."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from backend.common import json_text
+from backend.common.json_text import JsonMapping, JsonObject
 from backend.common.states import RunStatus, SegmentState
 from backend.runtime.agents.model_meter import RunBudget
 from backend.runtime.execution import retries, sql
@@ -39,7 +40,7 @@ class ClaimedSegment:
     workflow_id: str
     key_id: str
     first: bool
-    parameters: dict[str, Any]
+    parameters: JsonObject
     input_text: str | None
     workflow: ResolvedWorkflow
     step_states: StepStates
@@ -204,7 +205,7 @@ def _redaction(context: SegmentContext, run: sql.ExecutedRunRow) -> RunRedaction
     return RunRedaction(context.redactor, policy, redaction_manifest.model_calls(run.pii_redaction), run.key_id)
 
 
-def has_inputs(workflow: ResolvedWorkflow, parameters: Mapping[str, Any]) -> bool:
+def has_inputs(workflow: ResolvedWorkflow, parameters: JsonMapping) -> bool:
     """Returns whether input objects must be copied in before a step begins."""
     return bool(workflow.inputs) and any(declared.parameter in parameters for declared in workflow.inputs)
 

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from backend.common import json_text
+from backend.common.json_text import JsonValue
 from backend.isolation.sandbox.inside.channel import OVER_DIRECTORIES, OVER_FILES, EventBudget
 from backend.runtime.agents.base import EventData, event_budget
 from backend.runtime.agents.progress import dropped_warning
@@ -76,5 +76,5 @@ class StepItem:
     """An item of a fan-out: its place in the list, from 0, and its value, a large one as `JsonText`."""
 
     index: int
-    value: Any
+    value: JsonValue
     bounds: ItemBounds

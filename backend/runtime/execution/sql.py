@@ -1,4 +1,4 @@
-"""SQL of an executing segment: reads its run and steps, writes states of steps, counters, warnings, manifest."""
+"""SQL of an executing segment: its run, steps and child runs; states of steps, counters, warnings, manifest."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -71,6 +71,21 @@ class DispatchedRow(NamedTuple):
     depth: int
 
 
+class ChildRow(NamedTuple):
+    """Status, error and result of a child run."""
+
+    run_id: str
+    key_id: str
+    status: str
+    error_code: str | None
+    error_message: str | None
+    result: str | None
+    result_error_code: str | None
+    result_output_id: str | None
+    data_purged_at: int | None
+    redaction_state: str
+
+
 _SEGMENT: Final[BindParameter[str]] = bindparam("of_segment_id")
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")
 
@@ -94,6 +109,7 @@ _DISPATCHED = Query(
 )
 _RUN_FACTS = Query(RunFactsRow, select_row(RunFactsRow, runs).where(runs.c.run_id == _RUN))
 _STEPS = Query(StepRow, select_row(StepRow, steps).where(steps.c.run_id == _RUN).order_by(steps.c.position))
+_CHILD = Query(ChildRow, select_row(ChildRow, runs).where(runs.c.run_id == _RUN))
 _COMPLETED_STEP = Query(
     CompletedStepRow,
     select_row(CompletedStepRow, steps).where(
@@ -162,6 +178,11 @@ def steps_of(tx: Tx, run_id: str) -> list[StepRow]:
 def completed_step(tx: Tx, run_id: str, step: str) -> CompletedStepRow | None:
     """Returns value and counts of a completed step; None if the step did not complete or the run was erased."""
     return tx.first(_COMPLETED_STEP, of_run_id=run_id, of_step=step)
+
+
+def child(tx: Tx, run_id: str) -> ChildRow:
+    """Returns the row of a child run, which must exist."""
+    return tx.one(_CHILD, of_run_id=run_id)
 
 
 def save_steps(tx: Tx, run_id: str, rows: Iterable[Mapping[str, object]]) -> None:

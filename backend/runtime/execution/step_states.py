@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from backend.common import json_text
 from backend.common.clock import to_text
@@ -56,7 +56,7 @@ class UnitOfWork:
     def __bool__(self) -> bool:
         return bool(self.events or self.steps or self.files or self.approvals or self.redacted or self.model_usage)
 
-    def add_event(self, event_type: str, step: str | None = None, /, **data: Any) -> None:
+    def add_event(self, event_type: str, step: str | None = None, /, **data: object) -> None:
         """Adds an event."""
         self.events.append(NewEvent(event_type, step, data))
 
@@ -368,7 +368,7 @@ class StepStates:
     def _skipped_warning(self, step: str) -> str:
         return f"The optional step '{step}' was skipped. {self._unmet_reason(step)}"
 
-    def _set_status(self, step: str, status: StepStatus, **columns: Any) -> Row:
+    def _set_status(self, step: str, status: StepStatus, **columns: object) -> Row:
         row = self._rows[step]
         row.update(columns, status=status.value)
         self._changes.steps[step] = row

@@ -60,14 +60,14 @@ class StepTools:
         secrets = await step_secrets(self.context, self.run_id, called, self.attempt, self._item_index)
         return ToolAgent(await self.source_of(definition), secrets)
 
-    async def _input_mismatch(self, schema: Any, given: Any) -> str | None:
+    async def _input_mismatch(self, schema: object, given: object) -> str | None:
         return await self._mismatch(schema, given, "input")
 
     async def _secret(self, name: str) -> str:
         values = await audited_values(self.context, self.run_id, self.step, [name], self.attempt, self._item_index)
         return values[name]
 
-    async def _schema_problem(self, schema: Any) -> str | None:
+    async def _schema_problem(self, schema: object) -> str | None:
         try:
             return await retries.RESOURCE.run(
                 lambda: self.context.in_slow_thread(lambda: self.context.schemas.schema_problem(schema, answer=True)),
@@ -76,7 +76,7 @@ class StepTools:
         except OSError as error:
             raise StepFailed("InternalError", "the schema of a tool could not be judged") from error
 
-    async def _redact(self, value: Any) -> Any:
+    async def _redact(self, value: object) -> object:
         """Returns the result of a tool, swept by the policy, for the model."""
         swept, redacted = await self.sweep(STEPS, value)
         if redacted:
@@ -99,11 +99,11 @@ class StepTools:
             f"Counts of a sweep of run {self.run_id}",
         )
 
-    async def answer_mismatch(self, schema: Any, answer: Any) -> str | None:
+    async def answer_mismatch(self, schema: object, answer: object) -> str | None:
         """Returns how a model's answer does not fit its schema; None where it fits."""
         return await self._mismatch(schema, answer, "answer")
 
-    async def _mismatch(self, schema: Any, answer: Any, what: str) -> str | None:
+    async def _mismatch(self, schema: object, answer: object, what: str) -> str | None:
         """Returns how a model's answer, or its input of a tool, does not fit its schema; None where it fits."""
         try:
             text = json_text.write(answer)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.steps import StepFailure
@@ -64,11 +64,11 @@ class Work(Protocol[OutcomeT_co]):
     def attempt(self) -> int:
         """The number of the attempt, from 1."""
 
-    def run(self) -> Coroutine[Any, Any, OutcomeT_co]:
+    def run(self) -> Coroutine[object, None, OutcomeT_co]:
         """Does the work."""
 
 
-def traced_step(work: Work[OutcomeT_co]) -> Coroutine[Any, Any, OutcomeT_co]:
+def traced_step(work: Work[OutcomeT_co]) -> Coroutine[object, None, OutcomeT_co]:
     """Returns the work's coroutine, wrapped in a span if tracing is on."""
     recording = tracing.active()
     return work.run() if recording is None else _traced_step(work, recording)

@@ -1,10 +1,10 @@
 """Schedules the final sweeps of finished runs, whose outputs stay closed until then (contract 13.9, 21.11).
 
 The outputs of a run are opened together, in one transaction after all of them were swept and stored. A sweep that
-fails, or dies with the process, leaves them closed, and another sweep starts over later under other keys. Only the
-sweep of a run that began last can open the run, once. No row ever names the objects of other sweeps. They are removed,
-because each sweep requests the removal before it stores anything; objects of a run that was erased meanwhile are
-removed too.
+fails, or dies with the process, leaves them closed, and another sweep starts over later under other keys. Of all
+sweeps of a run, only the one that began last can open the run, and only once. No row names the objects of the others.
+They are removed, because each sweep requests the removal before it stores anything; objects of a run that was erased
+meanwhile are removed too.
 """
 
 import logging
@@ -47,6 +47,8 @@ _ELSEWHERE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class _Active:
+    """A sweep under way: the key of its run, a request to end it, and its end."""
+
     key_id: str
     halt: threading.Event = field(default_factory=threading.Event)
     done: threading.Event = field(default_factory=threading.Event)
@@ -156,7 +158,7 @@ class FinalSweeps:
     def _sweep(self, run_id: str, sweep: _Active) -> None:
         folder = self._folder / run_id
         try:
-            with self._hold(run_id) as mine:
+            with self._try_lock(run_id) as mine:
                 if not mine:
                     with self._lock:
                         self._elsewhere[run_id] = time.monotonic() + _ELSEWHERE_SECONDS
@@ -177,7 +179,8 @@ class FinalSweeps:
             # Other runs may have waited for the end of this sweep.
             self._ticker.wake()
 
-    def _hold(self, run_id: str) -> AbstractContextManager[bool]:
+    def _try_lock(self, run_id: str) -> AbstractContextManager[bool]:
+        """Returns a context that yields whether no other process sweeps the run."""
         return self._database.try_advisory_lock(f"final sweep {run_id}")
 
     def _postpone(self, run_id: str) -> None:
@@ -228,7 +231,7 @@ class FinalSweeps:
 
         Returns False if a process still sweeps the run, and so may be about to store an object; raises OSError.
         """
-        with self._hold(run_id) as ended:
+        with self._try_lock(run_id) as ended:
             if ended:
                 named = {output.object_key for output in self._database.read(lambda tx: outputs_of(tx, run_id))}
 

@@ -6,17 +6,18 @@ The manifest lists the objects that a run began with, by which a later copy is c
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypeVar
 
+from backend.common.json_text import JsonMapping, JsonObject
 from backend.common.retry import Backoff, HaltedError, RetryPolicy
 from backend.resources.connectors.object_storage import CredentialsError, code_of, explain, is_transient, loggable
 
-Item = Mapping[str, Any]
-Entry = dict[str, Any]
+Item = JsonMapping
+Entry = JsonObject
 
 MAX_ITEMS_LISTED: Final = 1_000
 
@@ -157,7 +158,7 @@ class CopyHalt:
 class Copying:
     """Copies one input: `client` reads the connector's bucket, until `halt` ends it."""
 
-    def __init__(self, client: "S3Client", connector: Mapping[str, Any], halt: CopyHalt) -> None:
+    def __init__(self, client: "S3Client", connector: JsonMapping, halt: CopyHalt) -> None:
         self._client = client
         self._connector = connector
         self._halt = halt

@@ -10,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from backend.common.distinct_paths import distinct_paths, marked
+from backend.common.json_text import JsonMapping
 from backend.common.retry import Backoff, HaltedError, RetryPolicy
 from backend.common.secrets import Secrets
 from backend.resources.connectors.object_storage import explain, failures, list_page, s3_client
@@ -93,7 +94,7 @@ def materialise(
 
 def materialise_all(
     declared: Iterable[ResolvedInput],
-    parameters: Mapping[str, Any],
+    parameters: JsonMapping,
     folder: Path,
     stop: threading.Event,
     secrets: Secrets,
@@ -114,7 +115,7 @@ def materialise_all(
     ]
 
 
-def _check_inside(connector: Mapping[str, Any], bucket: str, prefix: str) -> None:
+def _check_inside(connector: JsonMapping, bucket: str, prefix: str) -> None:
     """Checks the prefix again, for the connector may have changed since the start of the run."""
     if not may_read(connector, bucket, prefix):
         raise ValueError("it lies outside of what the connector may read")

@@ -119,7 +119,7 @@ class _Publication:
             "most_characters": MAX_CHARACTERS,
         }
 
-    def count(self, answer: Any) -> None:
+    def count(self, answer: object) -> None:
         """Counts the triples of a process's answer, which is checked because the process has read untrusted files."""
         match answer:
             case {"triples": int(triples), "characters": int(characters)}:
@@ -197,7 +197,7 @@ class FileParser:
             return GraphRefusedError(f"'{path}': {error}")
         return GraphUnavailableError(str(error))
 
-    def _run(self, publication: _Publication, path: str, copy: IO[bytes], size: int) -> Any:
+    def _run(self, publication: _Publication, path: str, copy: IO[bytes], size: int) -> object:
         copy.seek(0)
         written = publication.spool.size_bytes
         try:

@@ -15,7 +15,7 @@ from backend.common import metrics
 from backend.common.clock import Clock
 from backend.runtime.scheduling import sql
 from backend.storage.database import Database, Tx
-from backend.storage.outage import RepeatedRounds, is_logged
+from backend.storage.outage import RepeatedDatabaseWork, is_logged
 
 _LOG = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Lease:
         self._on_lost: Callable[[], None] = lambda: None
         self._draining = False
         self._lost = False
-        self._renewals = RepeatedRounds(
+        self._renewals = RepeatedDatabaseWork(
             _LOG, f"The lease of {owner} could not be renewed", f"The lease of {owner} is renewed again"
         )
         self._ended = threading.Event()

@@ -226,9 +226,9 @@ def mark_reminded(tx: Tx, approval_id: str, at: int) -> bool:
 def finish_step(
     tx: Tx, run_id: str, step: str, *, status: str, value: str | None, error: tuple[str, str] | None, at: int
 ) -> None:
-    """Writes the end of a decision's step, with code and message of an error, and the run's counters.
+    """Ends the step of a decided approval, with code and message of an error, and counts it on the run.
 
-    A step that does not wait for the decision stays as it is.
+    A step that no longer waits for the decision stays unchanged.
     """
     code, message = error or (None, None)
     finished = tx.run(

@@ -10,7 +10,7 @@ from backend.common.states import RUN_IN_FLIGHT
 from backend.services.dependencies import Services
 from backend.services.runs.backlog_sql import BacklogRow, RunsInFlightRow, backlog, runs_in_flight
 from backend.storage.database import Tx
-from backend.storage.outage import RepeatedRounds
+from backend.storage.outage import RepeatedDatabaseWork
 from telemetry import Family
 
 _SECONDS: Final = 2.0
@@ -28,7 +28,7 @@ class Backlog:
         # One thread for all queries, as a database may keep a connection for each thread.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="backlog")
         self._lock = threading.Lock()
-        self._reads = RepeatedRounds(_LOG, "The backlog cannot be read", "The backlog is read again")
+        self._reads = RepeatedDatabaseWork(_LOG, "The backlog cannot be read", "The backlog is read again")
         self._query: Future[tuple[BacklogRow, list[RunsInFlightRow], int]] | None = None
 
     def measured(self) -> list[Family]:

@@ -92,7 +92,7 @@ class Uploads:
         end = request.offset + len(request.data)
         if free_bytes(self._disks) < len(request.data):
             raise self._no_room(request.name)
-        # Extends the upload by more than a write of a part takes: no object is stored after the upload's removal.
+        # Puts off the upload's removal for longer than storing a part takes, so that no object is stored after it.
         admitted = self._database.write(lambda tx: self._admit(tx, request, owner), lock_key=sql.lock_key(owner))
         if admitted.finished or end <= admitted.size_bytes:
             return admitted.size_bytes
@@ -196,7 +196,7 @@ class Uploads:
         """
         files = [file for file in self._database.read(lambda tx: sql.files(tx, upload_id)) if file.finished]
         size = sum(file.stored_bytes for file in files)
-        # The largest file takes its room twice while it is copied.
+        # An object takes space twice while it is copied: in the folder, and in the store.
         if free_bytes(self._disks) < 2 * size:
             raise self._no_room("the uploaded files of the run")
         at = self._clock()
@@ -340,7 +340,7 @@ def _check_bounds(tx: Tx, owner: str, others: int, before: UploadFileRow, after:
 
 
 def _is_same_upload(one: UploadFileRow, other: UploadFileRow) -> bool:
-    """Returns whether two rows are states of one sent file."""
+    """Returns whether two rows describe one sent file: its parameter, name and size agree."""
     return (one.parameter, one.name, one.size_bytes) == (other.parameter, other.name, other.size_bytes)
 
 

@@ -21,7 +21,7 @@ from backend.services.webhooks.delivery_sql import ClaimedMessageRow, DueWebhook
 from backend.services.webhooks.rules import ANNOUNCED, DeliveryOutcome, delivery_lock, networks
 from backend.settings import WebhookSettings
 from backend.storage.database import Database, Tx
-from backend.storage.outage import RepeatedRounds
+from backend.storage.outage import RepeatedDatabaseWork
 from telemetry import tracing
 from telemetry.trace_context import TRACEPARENT
 
@@ -78,7 +78,7 @@ class Deliverer:
         self._sender: Sender | None = None
         self._under_way: dict[asyncio.Task[None], tuple[ClaimedMessageRow, str]] = {}
         self._round_at = 0
-        self._rounds = RepeatedRounds(
+        self._rounds = RepeatedDatabaseWork(
             _LOG, "Rounds of webhooks fail", "Rounds of webhooks succeed again", logging.ERROR
         )
         self._bound_waits_at = 0.0

@@ -23,7 +23,7 @@ from redaction.policy import (
     check_categories,
     check_mode,
     check_phone_regions,
-    whole,
+    integer_within,
 )
 from workflow_api.v1 import errors_pb2
 
@@ -71,7 +71,7 @@ def normalise(policy: JsonMapping | None) -> Policy:
     }
 
 
-def apply_override(policy: JsonMapping, override: Any, providers: AbstractSet[str]) -> Policy:
+def apply_override(policy: JsonMapping, override: object, providers: AbstractSet[str]) -> Policy:
     """Returns the effective policy of a run: `policy` with the fields of the override; null counts as absent.
 
     `providers` are the providers whose models this deployment can call.
@@ -168,7 +168,7 @@ def _whole_field(
 ) -> PolicyField:
     minimum, maximum = bounds
     schema = {"type": "integer", "minimum": minimum, "maximum": maximum}
-    return PolicyField(default, whole(minimum, maximum), tightens, schema, about, example)
+    return PolicyField(default, integer_within(minimum, maximum), tightens, schema, about, example)
 
 
 FIELDS: Final[Mapping[str, PolicyField]] = {

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from backend.common.caches import RevisionedCache
 from backend.common.deployment_terms import NO_CAPABILITIES, Capabilities
@@ -189,7 +189,7 @@ class ResolvedWorkflow:
         return self.result["step"] if self.result else None
 
     @property
-    def result_schema(self) -> Any:
+    def result_schema(self) -> object:
         """JSON Schema of the result, or None."""
         return self.result["schema"] if self.result else None
 

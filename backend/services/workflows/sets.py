@@ -12,10 +12,10 @@ from typing import Final
 from backend.common.errors import ApiError, invalid
 from backend.common.paging import Paging
 from backend.services.dependencies import Services
-from backend.services.workflows import sets_sql
+from backend.services.workflows import sql
 from backend.services.workflows.manifests.loader import Manifest, refused
 from backend.services.workflows.manifests.names import MANIFEST_KINDS, RESOURCE_KINDS
-from backend.services.workflows.sets_sql import OwnedRow
+from backend.services.workflows.sql import OwnedRow
 from backend.storage.database import Tx
 from workflow_api.v1 import definitions_pb2, errors_pb2, workflows_pb2
 
@@ -55,7 +55,7 @@ def check_ownership(tx: Tx, manifests: Sequence[Manifest], request: workflows_pb
     set_name = request.set_name if request.HasField("set_name") else None
     if request.prune and set_name is None:
         raise invalid("prune", "must have set_name beside it: what a set owns is pruned")
-    rows = sets_sql.owned(tx)
+    rows = sql.owned_by_sets(tx)
     owners = {_key(row): row.owner_set for row in rows}
     if not request.take_over:
         _refuse_owned_by_others(manifests, owners, set_name)
@@ -85,7 +85,7 @@ def _refuse_owned_by_others(
 def record_owner(tx: Tx, kind: str, definition_id: str, before: str | None, after: str | None) -> None:
     """Writes the owner of a definition if it changes; `kind` is the kind in manifests."""
     if before != after:
-        sets_sql.change_owner(tx, RESOURCE_KINDS.get(kind, sets_sql.WORKFLOW), definition_id, after)
+        sql.change_owner(tx, RESOURCE_KINDS.get(kind, sql.WORKFLOW), definition_id, after)
 
 
 def list_sets(services: Services, request: definitions_pb2.ListSetsRequest) -> definitions_pb2.ListSetsResponse:
@@ -95,7 +95,7 @@ def list_sets(services: Services, request: definitions_pb2.ListSetsRequest) -> d
         ApiError: `invalid_request` for a token of another list.
     """
     paging = Paging(services.cursors, request)
-    rows = sorted(services.database.snapshot(sets_sql.owned), key=lambda row: (row.owner_set, *_key(row)))
+    rows = sorted(services.database.snapshot(sql.owned_by_sets), key=lambda row: (row.owner_set, *_key(row)))
     items = [
         definitions_pb2.DefinitionSet(name=name, members=map(_member, members))
         for name, members in groupby(rows, lambda row: row.owner_set)

@@ -5,11 +5,14 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from backend.common.json_text import JsonObject
+
 if TYPE_CHECKING:
     from boto3.session import Session
     from botocore.config import Config
     from botocore.credentials import RefreshableCredentials
     from botocore.loaders import Loader
+    from botocore.model import OperationModel
     from types_boto3_s3.client import S3Client
     from types_boto3_sts.client import STSClient
 
@@ -62,7 +65,7 @@ def s3_client(endpoint: Endpoint, credentials: AccessKey | Renewal | None = None
     return client
 
 
-def _retry_truncated_head(operation_model: Any, response_dict: dict[str, Any], **_: object) -> None:
+def _retry_truncated_head(operation_model: "OperationModel", response_dict: JsonObject, **_: object) -> None:
     """Makes botocore retry a request whose response head was cut off by a lost connection.
 
     Such a head looks complete, and without a length in it the body reads as empty: a listing without objects, a removal

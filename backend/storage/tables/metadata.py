@@ -1,6 +1,6 @@
 """SQLAlchemy's catalogue of all tables, and partial indexes."""
 
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import Index, MetaData, Table, TextClause, event, text
 
@@ -24,7 +24,7 @@ def partial_index(name: str, *columns: str | TextClause, where: str) -> Index:
 
 
 @event.listens_for(Table, "before_create")
-def _add_conditions(table: Table, *_: Any, **__: Any) -> None:
+def _add_conditions(table: Table, *_: object, **__: object) -> None:
     for index in table.indexes:
         if _WHERE in index.info:
             index.dialect_options["postgresql"][_WHERE] = text(index.info[_WHERE])

@@ -19,6 +19,7 @@ segments = Table(
     # The process that runs it: an id made at its start and never used again.
     Column("owner", Text),
     Column("created_at", BigInteger, nullable=False),
+    # Time of the dispatch to an engine; null while no engine has it.
     Column("handed_over_at", BigInteger),
     Column("started_at", BigInteger),
     Column("ended_at", BigInteger),

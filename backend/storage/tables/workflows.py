@@ -26,7 +26,7 @@ workflows = Table(
     Column("description", Text, nullable=False),
     # `draft`, `active` or `inactive`.
     Column("status", Text, nullable=False),
-    # Null until a version was active.
+    # Null before the first activation.
     Column("active_version", Integer),
     Column("newest_version", Integer, nullable=False),
     Column("created_at", BigInteger, nullable=False),
@@ -61,13 +61,13 @@ workflow_versions = Table(
     METADATA,
     Column("workflow_id", Text, ForeignKey(workflows.c.workflow_id, ondelete="CASCADE"), primary_key=True),
     Column("version", Integer, primary_key=True),
-    # The manifest with its defaults, as canonical JSON; empty where it is another version's.
+    # The manifest with its defaults, as canonical JSON; empty where another version has it.
     Column("definition", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     # The version that has the definition, if another one: only an agent or environment changed since.
     Column("definition_version", Integer),
-    # Values of the variables of the definition, a JSON object of texts; null where it uses none, or is another
-    # version's.
+    # Values of the variables of the definition, a JSON object of texts; null where it uses none, or where
+    # another version has the definition.
     Column("variables", Text),
 )
 
@@ -122,7 +122,7 @@ workflow_version_resources = Table(
     # `agent` or `environment`.
     Column("kind", Text, primary_key=True),
     Column("name", Text, primary_key=True),
-    # Null where none of the name existed.
+    # Null where no agent or environment of this name existed.
     Column("resource_id", Text),
     Column("resource_version", Integer),
     ForeignKeyConstraint(

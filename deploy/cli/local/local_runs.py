@@ -46,7 +46,7 @@ _ENDS_LOG: Final = frozenset({FAILED, "step.completed", "segment.ended"})
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of the command; `umask` applies to files written for the person."""
+    """Options of `workflow-api run`; `umask` applies to files written for the person."""
 
     workflow: str
     parameters: Sequence[str]
@@ -130,7 +130,7 @@ class LocalRuns:
         return run.summary.status == runs_pb2.RUN_STATUS_COMPLETED and not run.HasField("result_error")
 
     def _apply(self) -> workflows_pb2.WorkflowDefinition:
-        """Applies the files, and documents that they need from beside them; returns the active workflow to run."""
+        """Applies the files, and documents that they need from neighbouring files; returns the workflow to run."""
         self._variables = read_variables(self._options.variable_files, self._options.assignments)
         variables = self._variables.values
         files = read_manifests(self._files, variables)
@@ -238,7 +238,7 @@ class LocalRuns:
         return latest[0]
 
     def _keep_log(self, run_id: str, event: Record) -> None:
-        """Keeps the log of a failed attempt for the printed record, because it goes with the deployment."""
+        """Keeps the log of a failed attempt for the printed record: the temporary deployment is deleted at the end."""
         lines = log_lines(self._backend, run_id, event)
         attempt = event["data"].value()["attempt"]
         self._failures.append({"step": event["step"], "attempt": attempt, "log": "\n".join(lines)})

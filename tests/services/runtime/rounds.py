@@ -21,7 +21,7 @@ class RecordingEngine:
     submitted: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)
-    hand_overs: list[int] = field(default_factory=list)
+    dispatches: list[int] = field(default_factory=list)
 
     def start(self) -> None: ...
 
@@ -29,7 +29,7 @@ class RecordingEngine:
 
     def submit(self, segment_id: str, dispatch: int) -> None:
         self.submitted.append(segment_id)
-        self.hand_overs.append(dispatch)
+        self.dispatches.append(dispatch)
 
     def cancel(self, segment_id: str) -> None:
         self.cancelled.append(segment_id)

@@ -68,7 +68,7 @@ def queued(world: RuntimeWorld, number: int) -> list[str]:
     return [row.segment_id for row in sorted(rows, key=lambda row: (row.created_at, row.segment_id))]
 
 
-def hand_over(world: RuntimeWorld, *segments: str) -> None:
+def dispatch(world: RuntimeWorld, *segments: str) -> None:
     rows = [row for row in world.services.database.read(lambda tx: sql.waiting(tx, 9)) if row.segment_id in segments]
     world.services.database.write(lambda tx: sql.mark_dispatched(tx, rows, world.services.clock()))
 
@@ -77,33 +77,33 @@ def test_segments_are_taken_as_far_as_there_is_room_and_others_once_some_end(
     worker: DbosWorker, engine: _Engine, idle_world: RuntimeWorld
 ) -> None:
     first, second, third, waiting = queued(idle_world, 4)
-    hand_over(idle_world, first, second)
+    dispatch(idle_world, first, second)
     until(lambda: set(engine.ends) == {first, second}, "two segments")
     assert worker.room == 0
-    hand_over(idle_world, third)
+    dispatch(idle_world, third)
     worker.on_announcement({DISPATCHED})
     engine.ends[first].set_result(None)
     until(lambda: set(engine.ends) == {first, second, third}, "the next segment")
     engine.ends[second].set_result(None)
     engine.ends[third].set_result(None)
     until(lambda: worker.room == 2, "room for others")
-    assert waiting not in engine.ends, "it was not handed over"
+    assert waiting not in engine.ends, "it was not dispatched"
 
 
-def test_a_hand_over_that_another_worker_has_is_left_to_it_and_the_next_one_is_taken(
+def test_a_dispatch_that_another_worker_has_is_left_to_it_and_the_next_one_is_taken(
     url: str, worker: DbosWorker, engine: _Engine, idle_world: RuntimeWorld
 ) -> None:
     segment, other = queued(idle_world, 2)
     client = DBOSClient(system_database_url=url, application_name="workflow-api")
     client.enqueue({"queue_name": "elsewhere", "workflow_name": "segment", "workflow_id": f"{segment}:1"}, segment)
     client.destroy()
-    hand_over(idle_world, segment, other)
+    dispatch(idle_world, segment, other)
     until(lambda: other in engine.ends, "the other segment")
     until(lambda: worker.room == 1, "the refusal")
     assert segment not in engine.ends
     idle_world.services.database.write(sql.requeue_all)
-    hand_over(idle_world, segment)
-    until(lambda: segment in engine.ends, "the segment that was handed over again")
+    dispatch(idle_world, segment)
+    until(lambda: segment in engine.ends, "the segment that was dispatched again")
 
 
 def test_a_segment_that_an_ended_engine_does_not_take_is_requeued(
@@ -111,7 +111,7 @@ def test_a_segment_that_an_ended_engine_does_not_take_is_requeued(
 ) -> None:
     (segment,) = queued(idle_world, 1)
     engine.closed = True
-    hand_over(idle_world, segment)
+    dispatch(idle_world, segment)
     until(lambda: idle_world.services.database.read(lambda tx: sql.waiting(tx, 1)), "the segment to wait again")
     until(lambda: worker.room == 2, "room for others")
 
@@ -119,7 +119,7 @@ def test_a_segment_that_an_ended_engine_does_not_take_is_requeued(
 def test_a_halted_worker_takes_nothing(worker: DbosWorker, engine: _Engine, idle_world: RuntimeWorld) -> None:
     (segment,) = queued(idle_world, 1)
     worker.halt()
-    hand_over(idle_world, segment)
+    dispatch(idle_world, segment)
     worker.stop()
     assert not engine.ends
     assert [row.segment_id for row in idle_world.services.database.read(execution_sql.dispatched)] == [segment]
@@ -138,7 +138,7 @@ def test_a_workflow_that_dbos_could_not_start_is_started_in_another_round(
         return SetWorkflowID(workflow_id, **options)
 
     monkeypatch.setattr("backend.runtime.engines.dbos.SetWorkflowID", fail_once)
-    hand_over(idle_world, segment)
+    dispatch(idle_world, segment)
     until(lambda: segment in engine.ends, "the segment")
     assert [workflow_id.partition(":")[0] for workflow_id in failed] == [segment]
 
@@ -153,7 +153,7 @@ def test_children_are_taken_while_runs_that_may_wait_for_them_fill_the_room(
         .values(depth=1)
     )
     idle_world.services.database.write(lambda tx: tx.run(deepen))
-    hand_over(idle_world, first, second, child, waiting)
+    dispatch(idle_world, first, second, child, waiting)
     worker.on_announcement({DISPATCHED})
     until(lambda: set(engine.ends) == {first, second, child}, "two segments and the child")
     assert worker.room == 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from backend.common import json_text
-from backend.common.deployment_terms import SchemaBounds
+from backend.common.deployment_terms import CheckBounds
 from backend.resources.schemas.validator import SchemaValidator
 from backend.services.dependencies import Services
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
@@ -32,12 +32,12 @@ STEPS = [agent_step("main", "large"), agent_step("last", "counts", needs=["main"
 
 
 @pytest.fixture
-def bounds() -> SchemaBounds:
-    return SchemaBounds()
+def bounds() -> CheckBounds:
+    return CheckBounds()
 
 
 @pytest.fixture
-def services(services: Services, bounds: SchemaBounds) -> Iterator[Services]:
+def services(services: Services, bounds: CheckBounds) -> Iterator[Services]:
     judge = SchemaValidator(bounds)
     yield replace(services, schemas=judge)
     judge.close()
@@ -80,7 +80,7 @@ def test_a_large_result_is_judged_and_its_summary_read_without_being_parsed_in_t
     assert row.result_size_bytes > json_text.LARGEST_SHARED
 
 
-@pytest.mark.parametrize("bounds", [SchemaBounds(memory_mb=1)])
+@pytest.mark.parametrize("bounds", [CheckBounds(memory_mb=1)])
 def test_a_value_that_cannot_be_read_within_the_bounds_fails_its_step(world: RuntimeWorld) -> None:
     row = world.until_ended(world.run("Large", STEPS))
     assert (row.status, row.error_code) == ("failed", "node_failed")

@@ -26,14 +26,14 @@ def rounds(world: World) -> Rounds:
     return Rounds(world)
 
 
-def test_a_segment_is_handed_over_once(world: World, rounds: Rounds) -> None:
+def test_a_segment_is_dispatched_once(world: World, rounds: Rounds) -> None:
     run_id = world.started()
     rounds.launcher.launch()
     rounds.launcher.launch()
     assert rounds.engine.submitted == [segment_of(world, run_id)]
 
 
-def test_no_more_segments_are_handed_over_than_the_engine_may_hold(world: World, rounds: Rounds) -> None:
+def test_no_more_segments_are_dispatched_than_the_engine_may_hold(world: World, rounds: Rounds) -> None:
     runs = [world.started() for _ in range(6)]
     rounds.launcher.launch()
     assert rounds.engine.submitted == [segment_of(world, run_id) for run_id in runs[:4]]
@@ -49,9 +49,9 @@ def test_a_busy_key_does_not_delay_another_keys_first_run(world: World, rounds: 
     busy = [world.started() for _ in range(8)]
     other = world.started(key=world.new_key())
     rounds.launcher.launch()
-    handed_over = rounds.engine.submitted
-    assert handed_over.index(segment_of(world, other)) == 1
-    assert handed_over[0] == segment_of(world, busy[0])
+    dispatched = rounds.engine.submitted
+    assert dispatched.index(segment_of(world, other)) == 1
+    assert dispatched[0] == segment_of(world, busy[0])
 
 
 def test_a_key_with_running_segments_comes_after_one_without(world: World, rounds: Rounds) -> None:
@@ -64,7 +64,7 @@ def test_a_key_with_running_segments_comes_after_one_without(world: World, round
     assert rounds.engine.submitted[3:] == [segment_of(world, other)]
 
 
-def test_a_segment_handed_to_a_dead_process_is_handed_over_again(world: World, rounds: Rounds) -> None:
+def test_a_segment_dispatched_to_a_dead_process_is_dispatched_again(world: World, rounds: Rounds) -> None:
     run_id = world.started()
     rounds.launcher.launch()
     rounds.reaper.recover()
@@ -72,7 +72,7 @@ def test_a_segment_handed_to_a_dead_process_is_handed_over_again(world: World, r
     assert rounds.engine.submitted == [segment_of(world, run_id)] * 2
 
 
-def test_a_segment_that_was_handed_over_and_does_not_begin_is_handed_over_again_by_another_number(
+def test_a_segment_that_was_dispatched_and_does_not_begin_is_dispatched_again_by_another_number(
     world: World, rounds: Rounds
 ) -> None:
     run_id = world.started()
@@ -80,20 +80,20 @@ def test_a_segment_that_was_handed_over_and_does_not_begin_is_handed_over_again_
     for seconds in (0, 10):
         rounds.sweep_after(world, seconds)
         rounds.launcher.launch()
-    assert rounds.engine.hand_overs == [1], "it may still begin"
+    assert rounds.engine.dispatches == [1], "it may still begin"
     rounds.sweep_after(world, 1)
     rounds.launcher.launch()
     assert rounds.engine.submitted == [segment_of(world, run_id)] * 2
-    assert rounds.engine.hand_overs == [1, 2]
+    assert rounds.engine.dispatches == [1, 2]
 
 
-def test_a_hand_over_in_the_future_of_a_clock_that_was_ahead_counts_as_lost(world: World, rounds: Rounds) -> None:
+def test_a_dispatch_in_the_future_of_a_clock_that_was_ahead_counts_as_lost(world: World, rounds: Rounds) -> None:
     world.started()
     rounds.launcher.launch()
     world.clock.advance(seconds=-3600)
     rounds.sweep_after(world, 0)
     rounds.launcher.launch()
-    assert rounds.engine.hand_overs == [1, 2]
+    assert rounds.engine.dispatches == [1, 2]
 
 
 def test_a_segment_that_nothing_takes_up_in_time_fails_as_launch_failed(world: World, rounds: Rounds) -> None:

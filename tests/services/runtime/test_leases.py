@@ -32,7 +32,7 @@ class Elsewhere(RecordingEngine):
 
 
 class Swept:
-    """A reaper of a process that executes nothing, and a launcher that hands over what workers have room for."""
+    """A reaper of a process that executes nothing, and a launcher that dispatches what workers have room for."""
 
     def __init__(self, world: World, launch_timeout_ms: int = 300_000) -> None:
         self.world = world

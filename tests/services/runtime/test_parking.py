@@ -112,11 +112,11 @@ def _asking(world: RuntimeWorld, **fields: Any) -> str:
     return "Asking"
 
 
-_HANDED_OVER = ("handed_over_at", "hand_overs")
+_DISPATCH_COLUMNS = ("handed_over_at", "hand_overs")
 
 
 def _left(world: RuntimeWorld, run_id: str) -> dict[str, list[Any]]:
-    """What a run left in the tables, without its ids and when it was handed over."""
+    """What a run left in the tables, without its ids and the time of its dispatch."""
     segment_id = world.events(run_id).segments[0].segment_id
     tables = {
         table: world.dump(f"{table} WHERE {column} = '{value}'")
@@ -130,7 +130,7 @@ def _left(world: RuntimeWorld, run_id: str) -> dict[str, list[Any]]:
     }
     found = {}
     for table, rows in tables.items():
-        kept = [{name: value for name, value in row._asdict().items() if name not in _HANDED_OVER} for row in rows]
+        kept = [{name: value for name, value in row._asdict().items() if name not in _DISPATCH_COLUMNS} for row in rows]
         texts = sorted(re.sub(r"(run|seg|apr)_[0-9a-z]{26}", r"\1", repr(row)) for row in kept)
         found[table] = texts
     return found

@@ -39,11 +39,11 @@ def always() -> bool:
     return True
 
 
-def enter(url: str, segment_id: str, hand_over: int) -> None:
+def enter(url: str, segment_id: str, dispatch: int) -> None:
     """Makes an entry, with which nothing happens."""
     client = DBOSClient(system_database_url=url, application_name="workflow-api")
     client.enqueue(
-        {"queue_name": "none", "workflow_name": "segment", "workflow_id": f"{segment_id}:{hand_over}"}, segment_id
+        {"queue_name": "none", "workflow_name": "segment", "workflow_id": f"{segment_id}:{dispatch}"}, segment_id
     )
     client.destroy()
 

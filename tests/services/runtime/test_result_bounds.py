@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from backend.common.deployment_terms import SchemaBounds
+from backend.common.deployment_terms import CheckBounds
 from backend.common.retry import Backoff
 from backend.resources.schemas.content_checks import BEYOND_BOUNDS
 from backend.resources.schemas.validator import SchemaValidator, ValidatorUnavailableError
@@ -31,15 +31,15 @@ SLOW: dict[str, Any] = {"result": {"step": "main", "schema": SLOW_SCHEMA, "schem
 
 
 @pytest.fixture
-def bounds() -> SchemaBounds:
+def bounds() -> CheckBounds:
     """An hour, so that nothing but what a test does ends a judgement."""
-    return SchemaBounds(cpu_seconds=3_600)
+    return CheckBounds(cpu_seconds=3_600)
 
 
 class WatchedJudge(SchemaValidator):
     """Says when it begins to judge a result."""
 
-    def __init__(self, bounds: SchemaBounds) -> None:
+    def __init__(self, bounds: CheckBounds) -> None:
         super().__init__(bounds)
         self.judging = threading.Event()
 
@@ -49,7 +49,7 @@ class WatchedJudge(SchemaValidator):
 
 
 @pytest.fixture
-def services(services: Services, bounds: SchemaBounds) -> Iterator[Services]:
+def services(services: Services, bounds: CheckBounds) -> Iterator[Services]:
     judge = WatchedJudge(bounds)
     yield replace(services, schemas=judge)
     judge.close()
@@ -65,7 +65,7 @@ def claimed(world: RuntimeWorld, workflow: dict[str, Any] = SLOW) -> str:
     return run_id
 
 
-@pytest.mark.parametrize("bounds", [SchemaBounds(cpu_seconds=0.5)])
+@pytest.mark.parametrize("bounds", [CheckBounds(cpu_seconds=0.5)])
 def test_a_result_that_cannot_be_judged_within_the_bounds_is_a_result_error(world: RuntimeWorld) -> None:
     run_id = claimed(world)
     row = world.until_ended(run_id)
@@ -143,7 +143,7 @@ def test_another_keys_run_completes_beside_18_with_endless_result_checks(world: 
     assert {world.status(run_id) for run_id in hostile} <= {"queued", "running"}
 
 
-@pytest.mark.parametrize("bounds", [SchemaBounds(cpu_seconds=0.5)])
+@pytest.mark.parametrize("bounds", [CheckBounds(cpu_seconds=0.5)])
 def test_a_schema_that_takes_too_long_to_check_is_refused_with_file_line_and_field(world: RuntimeWorld) -> None:
     slow = {"allOf": [{"pattern": f"(a{{500}}){{{400 + number}}}"} for number in range(800)]}
     result = f"result:\n  step: main\n  schema: {json.dumps(slow)}\n"

@@ -55,7 +55,7 @@ def lose(world: RuntimeWorld) -> None:
         world.services.database.write(lambda tx, owner=owner: sql.remove_lease(tx, owner))  # type: ignore[misc]
 
 
-def hand_overs(world: RuntimeWorld, run_id: str) -> int:
+def dispatches(world: RuntimeWorld, run_id: str) -> int:
     query = ScalarQuery[int](select(segments.c.hand_overs).where(segments.c.run_id == bindparam("run_id")))
     return world.services.database.read(lambda tx: tx.scalar_one(query, run_id=run_id))
 
@@ -201,7 +201,7 @@ def test_a_segment_is_not_begun_under_a_lease_that_was_removed(
     (owner,) = owners(idle_world)
     lose(idle_world)
     run_id = idle_world.run("Waits", [agent_step("main")])
-    until(lambda: hand_overs(idle_world, run_id) > 1, "the segment to be handed over again")
+    until(lambda: dispatches(idle_world, run_id) > 1, "the segment to be dispatched again")
     assert idle_world.status(run_id) == "queued"
     now = idle_world.services.clock()
     lease = partial(sql.add_lease, owner=owner, host="here", step_slots=8, now=now, until=now + 20_000)

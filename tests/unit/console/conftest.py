@@ -51,7 +51,7 @@ class Desk:
         yield Page("GET", waiting.WAITING, ALL_ROLES, waiting.show)
         yield Page("GET", "/keys", ADMINISTRATORS, self._seen)
         yield Page("GET", "/keys/{key_id}", ADMINISTRATORS, self._seen)
-        yield Page("POST", "/keys/{key_id}/rename", ADMINISTRATORS, self._renamed, several=frozenset({"scope"}))
+        yield Page("POST", "/keys/{key_id}/rename", ADMINISTRATORS, self._renamed, repeated_fields=frozenset({"scope"}))
         yield Page("POST", "/attach", ADMINISTRATORS, self._renamed, takes_files=True)
         yield Page("GET", "/refused", ALL_ROLES, self._refused)
         yield Page("GET", "/broken", ALL_ROLES, self._broken)

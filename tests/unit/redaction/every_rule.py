@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from redaction.rules.rule import CONTEXT_REACH, Match, Rule, Value
 from redaction.search.folding import Folded, with_decoded_escapes, without_unseen
 from redaction.search.matching import compiled, scored_values
+from redaction.search.normalisation import normalised
 from redaction.search.piece_labels import PartLabels, PieceLabels
-from redaction.search.plain_text import normalised
 from redaction.search.spans import resolved
 
 

@@ -9,7 +9,7 @@ from backend.common.json_text import JsonObject
 from backend.common.states import QUEUED, RunStatus
 from backend.services.runs.change_records import NewEvent, log_change
 from backend.services.runs.lifecycle import append_events
-from backend.services.runs.start import children_sql, sql
+from backend.services.runs.start import sql
 from backend.services.runs.start.new_run import new_run
 from backend.services.runs.start.rules import ParentStep, ParsedStart, ValidatedInputs, validate_inputs
 from backend.services.runs.start.start_group import count_recorded
@@ -77,9 +77,9 @@ class ChildStarter:
             ChildRefusedError: the parent is too deep or has too many children, or parameters do not fit; as `resolve`.
             SegmentEndedError: the parent's segment does not run any more.
         """
-        if children_sql.exists(tx, child.run_id):
+        if sql.run_exists(tx, child.run_id):
             return
-        parent = children_sql.parent(tx, child.parent_run_id)
+        parent = sql.parent(tx, child.parent_run_id)
         if parent.depth >= MOST_DEPTH:
             raise ChildRefusedError(f"a run may start workflows at most {MOST_DEPTH} deep")
         if parent.children >= MOST_CHILDREN:

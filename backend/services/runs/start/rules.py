@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from backend.common import json_text
 from backend.common.clock import DAY_MS, is_recent, seconds_to_next_utc_day
@@ -77,7 +77,7 @@ class ParsedStart(NamedTuple):
     fingerprint: str
     version: int | None
     parameters: JsonObject
-    policy_override: Any
+    policy_override: object
     input_text: str | None
     client_reference: str | None
     labels: str

@@ -1,4 +1,4 @@
-"""SQL of a start: reads the facts for its checks, and writes runs, steps, segments and idempotency records."""
+"""SQL of a start: reads the facts for its checks, and writes runs, segments and idempotency records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -94,6 +94,17 @@ class StartRows:
     traces: list[Row] = field(default_factory=list)
 
 
+class ParentRow(NamedTuple):
+    """A parent run: columns that its children inherit, and the number of its children."""
+
+    key_id: str
+    triggered_by: str
+    client_reference: str | None
+    labels: str
+    depth: int
+    children: int
+
+
 _KEY: BindParameter[str] = bindparam("of_key_id")
 _IDEMPOTENCY_KEY: BindParameter[str] = bindparam("of_idempotency_key")
 _OF_RECORD: Final = and_(
@@ -169,6 +180,11 @@ _SET_RESUMED_BY = Command(
 )
 
 purge_records = Purge(idempotency_records, idempotency_records.c.first_used_at)
+_OF_RUN: Final[BindParameter[str]] = bindparam("of_run_id")
+_CHILD = runs.alias("child")
+_CHILDREN = select(func.count()).select_from(_CHILD).where(_CHILD.c.parent_run_id == _OF_RUN).scalar_subquery()
+_PARENT = Query(ParentRow, select_row(ParentRow, runs, children=_CHILDREN).where(runs.c.run_id == _OF_RUN))
+_RUN_EXISTS = ScalarQuery[str](select(runs.c.run_id).where(runs.c.run_id == _OF_RUN))
 
 
 def facts(tx: Tx, key_id: str, idempotency_key: str, day: int) -> FactsRow:
@@ -247,3 +263,13 @@ def count_starts(tx: Tx, key_id: str, day: int, number: int, *, first: bool) -> 
         tx.enqueue(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=number)
     else:
         tx.enqueue(_MORE_OF_DAY, of_key_id=key_id, of_day=day, more=number)
+
+
+def parent(tx: Tx, run_id: str) -> ParentRow:
+    """Returns a parent run, which must exist, with the number of its children."""
+    return tx.one(_PARENT, of_run_id=run_id)
+
+
+def run_exists(tx: Tx, run_id: str) -> bool:
+    """Returns whether a run exists."""
+    return tx.exists(_RUN_EXISTS, of_run_id=run_id)

@@ -13,7 +13,7 @@ import time
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Mapping
 from threading import BoundedSemaphore, Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from backend.common.clock import Clock
@@ -291,7 +291,7 @@ class Provider:
         usable = isinstance(access_token, str) and _BEARER_TOKEN.fullmatch(access_token)
         return token, str(access_token) if usable else ""
 
-    def _call(self, work: "Callable[[ProviderHttp], Coroutine[Any, Any, T]]") -> T:
+    def _call(self, work: "Callable[[ProviderHttp], Coroutine[object, None, T]]") -> T:
         """Calls the provider within the time of the settings."""
         if not self._callers.acquire(blocking=False):
             raise ApiError(
@@ -306,7 +306,7 @@ class Provider:
         finally:
             self._callers.release()
 
-    async def _bounded(self, work: "Callable[[ProviderHttp], Coroutine[Any, Any, T]]") -> T:
+    async def _bounded(self, work: "Callable[[ProviderHttp], Coroutine[object, None, T]]") -> T:
         async with asyncio.timeout(self.settings.timeout_seconds), ProviderHttp() as http:
             return await work(http)
 

@@ -14,7 +14,7 @@ from backend.services.workflows.manifests.python_agent import PYTHON_AGENT
 from backend.services.workflows.manifests.records import LONG_TEXT, Field, ListOf, Record, Variant, name_field
 from backend.services.workflows.manifests.shapes import HTTP_ADDRESS, SECRET_NAME, Flag, Number, OneOf, Text, Whole
 from backend.services.workflows.manifests.tools import TOOLS
-from backend.services.workflows.manifests.variables_schema import allow_references
+from backend.services.workflows.manifests.variables import allow_references
 from backend.services.workflows.manifests.workflow_fields import JSON_SCHEMA, WORKFLOW
 from backend.services.workflows.model_answers import FORMS, MOST_MODEL_CALLS
 

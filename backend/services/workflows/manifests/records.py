@@ -27,7 +27,7 @@ class ListOf:
         if not self.least <= len(node.value) <= self.most:
             allowed = f"at most {self.most:,}" if not self.least else f"{self.least:,} to {self.most:,}"
             problems.append(Problem(node.line, name, f"must have {allowed} entries"))
-        values: list[Any] = []
+        values: list[object] = []
         for index, item in enumerate(node.value):
             inner = f"{name}[{index}]"
             value = self.member.read(item, inner, problems)
@@ -86,9 +86,9 @@ class Field:
 
     shape: Shape
     required: bool = False
-    default: Any = None
+    default: object = None
     about: str = ""
-    example: Any = None
+    example: object = None
 
     def is_like(self, other: "Field") -> bool:
         """Returns whether another field has equal bounds and an equal description."""

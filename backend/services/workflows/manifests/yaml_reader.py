@@ -6,7 +6,7 @@ It accepts values that JSON can express: no tags, no objects, and plain scalars 
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import yaml
 
@@ -29,7 +29,7 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _VARIABLE: Final = "${vars."
 
 _ANCHOR: Final = re.compile(r"&([0-9A-Za-z_-]+)")
-_PLAIN_SCALARS: Final[tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...]] = (
+_PLAIN_SCALARS: Final[tuple[tuple[re.Pattern[str], Callable[[str], Scalar | None]], ...]] = (
     (re.compile(r"~|null|Null|NULL|"), lambda _: None),
     (re.compile(r"true|True|TRUE"), lambda _: True),
     (re.compile(r"false|False|FALSE"), lambda _: False),
@@ -240,7 +240,7 @@ class _YamlReader:
 
     def _scalar(self, event: yaml.ScalarEvent, field: str) -> DocumentNode:
         line = self._line(event)
-        value: Any = event.value
+        value: object = event.value
         if event.style is None or event.style == "":
             value = plain_scalar(event.value)
         if isinstance(value, str) and "\0" in value:
@@ -252,7 +252,7 @@ class _YamlReader:
         return DocumentNode(value, line, literal=event.style == "|", column=self._column(event), written=written)
 
 
-def plain_scalar(text: str) -> Any:
+def plain_scalar(text: str) -> Scalar | str | None:
     """Returns the value of a scalar without quotes."""
     if len(text) > 1000:
         return text
@@ -268,7 +268,7 @@ def scalar_of(text: str) -> Scalar | None:
     return None if isinstance(value, str | None) or _out_of_range(value) else value
 
 
-def _out_of_range(value: Any) -> bool:
+def _out_of_range(value: object) -> bool:
     if isinstance(value, float):
         return value in {float("inf"), float("-inf")}
     return isinstance(value, int) and abs(value) > _LARGEST_INTEGER

@@ -14,7 +14,7 @@ import psycopg
 
 from backend.storage.commits import Listener, Listeners
 from backend.storage.dialects.postgresql.connection import Connection, break_connection, error_summary
-from backend.storage.outage import OUTAGE, RepeatedRounds
+from backend.storage.outage import OUTAGE, RepeatedDatabaseWork
 
 _CHANNEL: Final = "workflow_api_changes"
 # PostgreSQL takes payloads of less than 8,000 bytes.
@@ -142,7 +142,7 @@ class Announcements:
                     self._listeners.notify(names.split(" "))
 
 
-class _AnnouncementRounds(RepeatedRounds):
+class _AnnouncementRounds(RepeatedDatabaseWork):
     """Rounds of sending or listening; a lost connection is logged at `debug`, a failure to reconnect as usual."""
 
     def failed(self, error: Exception, *, traceback: bool = True) -> None:

@@ -22,7 +22,7 @@ from psycopg.types.string import StrDumper, TextLoader
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from backend.storage.outage import RepeatedRounds
+from backend.storage.outage import RepeatedDatabaseWork
 
 APPLICATION: Final = "workflow-api"
 """The name by which the server shows sessions of this service."""
@@ -42,7 +42,7 @@ class DatabaseTimeouts:
 
     connect_seconds: int = 5
     pool_seconds: float = 3
-    attempts_seconds: int = 11
+    all_attempts_seconds: int = 11
     statement_ms: int = 9_000
     lock_ms: int = 8_000
     idle_ms: int = 60_000
@@ -112,7 +112,7 @@ def connect(url: str, timeouts: DatabaseTimeouts, deadlines: DeadlineWatch) -> C
         keepalives_idle=5,
         keepalives_interval=2,
         keepalives_count=3,
-        tcp_user_timeout=timeouts.attempts_seconds * 1000,
+        tcp_user_timeout=timeouts.all_attempts_seconds * 1000,
         application_name=APPLICATION,
     )
     # A pooler may have accepted the connection without a server for it.
@@ -183,7 +183,7 @@ def error_summary(error: Exception) -> str:
 _CHECK_SHARE: Final = 0.4
 """Interval of the checks, as a share of the longest idleness."""
 # Sessions of other roles cannot be ended, and sessions of people are not.
-_END: Final = """
+_END_BLOCKING_SESSIONS: Final = """
 SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = current_user AND state LIKE 'idle in transaction%'
     AND (application_name = $1::text OR application_name LIKE 'dbos%')
@@ -208,7 +208,7 @@ class BlockingSessionWatch:
         self._idle_seconds = idle_seconds
         self._connection: Connection | None = None
         self._ended = threading.Event()
-        self._rounds = RepeatedRounds(
+        self._rounds = RepeatedDatabaseWork(
             _LOG, "Sessions that block others cannot be looked for", "Sessions that block others are looked for again"
         )
         self._thread = threading.Thread(target=self._run, name="blocking-sessions", daemon=True)
@@ -241,7 +241,7 @@ class BlockingSessionWatch:
     def _end_blocking(self) -> None:
         if self._connection is None:
             self._connection = self._connect()
-        for pid, _ in self._connection.execute(_END, [APPLICATION, self._idle_seconds]).fetchall():
+        for pid, _ in self._connection.execute(_END_BLOCKING_SESSIONS, [APPLICATION, self._idle_seconds]).fetchall():
             _LOG.warning("The database session %d was ended: others waited for its locks, and it did nothing", pid)
 
     def _disconnect(self) -> None:

@@ -76,7 +76,7 @@ class ConnectionPool:
         Raises:
             DatabaseUnavailableError: there is no connection, the last attempt lost it too, or the server is unable.
         """
-        until = time.monotonic() + self._timeouts.attempts_seconds
+        until = time.monotonic() + self._timeouts.all_attempts_seconds
         for left in reversed(range(_ATTEMPTS)):
             try:
                 with self._connection() as connection, self.deadlines.watched(connection, until):
@@ -130,7 +130,7 @@ class ConnectionPool:
 
     @contextmanager
     def _watched(self, connection: Connection) -> Iterator[None]:
-        with self.deadlines.watched(connection, time.monotonic() + self._timeouts.attempts_seconds):
+        with self.deadlines.watched(connection, time.monotonic() + self._timeouts.all_attempts_seconds):
             yield
 
     @contextmanager

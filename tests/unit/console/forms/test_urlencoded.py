@@ -34,9 +34,9 @@ def test_a_field_with_one_value_is_refused_where_it_comes_twice(desk: Desk) -> N
 
 
 def test_only_lists_may_come_more_than_once_and_a_decision_never() -> None:
-    several = {name for page in PAGES for name in page.several}
+    repeated = {name for page in PAGES for name in page.repeated_fields}
 
-    assert several == {"approval_id", "events", "outcome", "run_id", "scopes", "workflow_ids"}
+    assert repeated == {"approval_id", "events", "outcome", "run_id", "scopes", "workflow_ids"}
 
 
 def test_a_form_needs_the_token_of_its_own_session(desk: Desk) -> None:

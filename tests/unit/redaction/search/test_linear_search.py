@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from redaction.rules.loader import all_rules
 from redaction.search.linear_search import first_characters, search_for
-from redaction.search.plain_text import normalised
+from redaction.search.normalisation import normalised
 from tests.unit.redaction.samples import SAMPLES
 
 _RAW = normalised("\n" + "\n".join(value for values in SAMPLES.values() for value in values) + "\n").encode("latin-1")

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from backend.common.deployment_terms import SchemaBounds
+from backend.common.deployment_terms import CheckBounds
 from backend.isolation.confined import ConfinedError, FailureKind
 from backend.resources.schemas.content_checks import BEYOND_BOUNDS, CodeProblem, code_problem
 from backend.resources.schemas.validator import SchemaValidator, ValidatorUnavailableError
 from tests.support.poll import until
 from tests.support.slow_schemas import SLOW_SCHEMA, SLOW_VALUE
 
-BOUNDS = SchemaBounds(cpu_seconds=0.2, memory_mb=192)
+BOUNDS = CheckBounds(cpu_seconds=0.2, memory_mb=192)
 BEYOND = "The result could not be judged by its schema within 0.2 seconds of processor time and 192 MB of memory."
 
 
@@ -86,7 +86,7 @@ def test_what_cannot_be_judged_within_the_bounds_is_said_so(limited: SchemaValid
 
 
 def test_a_value_that_needs_too_much_memory_is_not_judged() -> None:
-    bounds = SchemaBounds(cpu_seconds=3_600, memory_mb=16)
+    bounds = CheckBounds(cpu_seconds=3_600, memory_mb=16)
     judge = SchemaValidator(bounds)
     problem = judge.mismatch({"uniqueItems": True}, "[" + ",".join(["[]"] * 500_000) + "]", "result", owner="key")
     assert problem == f"The result could not be judged by its schema within {bounds}."
@@ -122,7 +122,7 @@ def test_a_schema_that_cannot_be_checked_within_the_bounds_is_refused(limited: S
 
 
 def test_the_schemas_of_one_call_are_bounded_together() -> None:
-    judge = SchemaValidator(SchemaBounds(cpu_seconds=0.25, memory_mb=192))
+    judge = SchemaValidator(CheckBounds(cpu_seconds=0.25, memory_mb=192))
     slow = {"allOf": [{"pattern": f"(a{{500}}){{{400 + number}}}"} for number in range(800)]}
     try:
         checks = judge.manifest_checks()
@@ -169,7 +169,7 @@ def test_code_that_cannot_be_compiled_within_the_bounds_is_refused_and_the_next_
 
 
 def test_a_judgement_ends_with_its_halt_and_with_the_judge() -> None:
-    judge = SchemaValidator(SchemaBounds(cpu_seconds=3_600))
+    judge = SchemaValidator(CheckBounds(cpu_seconds=3_600))
     kinds: list[FailureKind] = []
     halt = threading.Event()
 
@@ -193,7 +193,7 @@ def test_a_judgement_ends_with_its_halt_and_with_the_judge() -> None:
 
 
 def test_one_keys_judgements_do_not_hold_up_anothers() -> None:
-    judge = SchemaValidator(SchemaBounds(cpu_seconds=3_600))
+    judge = SchemaValidator(CheckBounds(cpu_seconds=3_600))
     halt = threading.Event()
 
     def hostile() -> None:

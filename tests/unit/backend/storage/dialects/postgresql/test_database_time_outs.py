@@ -69,7 +69,9 @@ def test_a_server_that_stops_answering_is_not_waited_for(url: str, use: str) -> 
     wire = LongWire(str(parts["host"]), int(parts.get("port") or 5432))
     threading.Thread(target=wire.serve, daemon=True).start()
     silent = PostgresqlDatabase(
-        psycopg.conninfo.make_conninfo(url, host="127.0.0.1", port=wire.port), 1, DatabaseTimeouts(attempts_seconds=1)
+        psycopg.conninfo.make_conninfo(url, host="127.0.0.1", port=wire.port),
+        1,
+        DatabaseTimeouts(all_attempts_seconds=1),
     )
     assert silent.healthy()
     wire.one_way_seconds = 3600

@@ -16,18 +16,18 @@ _LOOK_ALIKES: Final = (
     ("\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458", "aeopcyxsij"),
     ("\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03bf", "ABEZHIKMNOPTYXo"),
 )
-_PLAIN_BYTES: Final = bytes.maketrans(b"\x85\xa0", b'" ')
+_NORMALISED_BYTES: Final = bytes.maketrans(b"\x85\xa0", b'" ')
 # A letter is read as a digit only in a group with at least two digits and no other letters.
 _MISTAKABLE: Final = "[^0-9A-Za-z][0-9OoIl]{0,20}(?:[0-9][OoIl]|[OoIl][0-9])[0-9OoIl]{0,20}[^0-9A-Za-z]"
 _MISTAKEN: Final = re.compile(
     "(?<![0-9A-Za-z])(?=[OoIl]{0,20}[0-9][OoIl]{0,20}[0-9])[0-9OoIl]{3,24}(?![0-9A-Za-z])", re.ASCII
 )
 _AS_DIGITS: Final = str.maketrans("OoIl", "0011")
-_any_mistaken: Final = search_for(_MISTAKABLE)
+_find_mistaken_letter: Final = search_for(_MISTAKABLE)
 
 _LONGEST: Final = 20
 _EXPONENT: Final = re.compile(r'(["\s]*)([-+]?[0-9]{1,40}(?:\.[0-9]{0,40})?[eE][-+]?[0-9]{1,2})(["\s]*)')
-_exponent: Final = search_for("[0-9.][eE][-+]?[0-9]")
+_find_exponent: Final = search_for("[0-9.][eE][-+]?[0-9]")
 
 
 def normalised(text: str) -> str:
@@ -38,49 +38,49 @@ def normalised(text: str) -> str:
     """
     if text.isascii():
         raw = text.encode("ascii")
-        plain = text
+        normalised_text = text
     else:
         if _BEYOND_LATIN.search(text) is not None:
-            text = _BEYOND_LATIN.sub(lambda found: found[0].translate(_PLAIN), text)
-        raw = text.encode("latin-1").translate(_PLAIN_BYTES)
-        plain = raw.decode("latin-1")
+            text = _BEYOND_LATIN.sub(lambda found: found[0].translate(_NORMALISED), text)
+        raw = text.encode("latin-1").translate(_NORMALISED_BYTES)
+        normalised_text = raw.decode("latin-1")
     raw = b"\n" + raw + b"\n"
-    place = _any_mistaken(raw, 0)
-    return plain if place < 0 else _with_digits(plain, raw, place)
+    place = _find_mistaken_letter(raw, 0)
+    return normalised_text if place < 0 else _with_digits(normalised_text, raw, place)
 
 
-def _with_digits(plain: str, raw: bytes, place: int) -> str:
+def _with_digits(normalised_text: str, raw: bytes, place: int) -> str:
     """Returns the text with letters in groups of digits as digits, from a position on; `raw` has line breaks around."""
     parts: list[str] = []
     done = 0
     while place >= 0:
         end = place + 1
         # The match includes the character before the group.
-        if (found := _MISTAKEN.match(plain, place)) is not None:
+        if (found := _MISTAKEN.match(normalised_text, place)) is not None:
             end = found.end()
-            parts += plain[done:place], found[0].translate(_AS_DIGITS)
+            parts += normalised_text[done:place], found[0].translate(_AS_DIGITS)
             done = end
-        place = _any_mistaken(raw, end)
-    parts.append(plain[done:])
+        place = _find_mistaken_letter(raw, end)
+    parts.append(normalised_text[done:])
     return "".join(parts)
 
 
-class _Plain(dict[int, str]):
-    """Plain form of each character; unlisted characters become their compatible form, or a letter."""
+class _NormalisedCharacters(dict[int, str]):
+    """Normalised form by code point; an unlisted character becomes a digit or ASCII character by NFKC, else "ÿ"."""
 
     def __missing__(self, code: int) -> str:
         compatible = unicodedata.normalize("NFKC", chr(code))
         decimal = unicodedata.decimal(chr(code), None)
         if decimal is not None:
-            plain = str(decimal)
+            normal = str(decimal)
         else:
-            plain = compatible if len(compatible) == 1 and compatible.isascii() else "\u00ff"
-        self[code] = plain
-        return plain
+            normal = compatible if len(compatible) == 1 and compatible.isascii() else "\u00ff"
+        self[code] = normal
+        return normal
 
 
-def _plain() -> Mapping[int, str]:
-    table = _Plain({character: chr(character) for character in range(0x100)})
+def _normalised_characters() -> Mapping[int, str]:
+    table = _NormalisedCharacters({character: chr(character) for character in range(0x100)})
     # Bytes that are invalid in their file's encoding.
     table.update({0xDC00 + byte: chr(byte) for byte in range(0x80, 0x100)})
     table.update(dict.fromkeys([*range(0x2010, 0x2016), 0x2043, 0x2212, 0xFE58, 0xFE63, 0xFF0D], "-"))
@@ -88,19 +88,19 @@ def _plain() -> Mapping[int, str]:
     table.update(dict.fromkeys([0x2018, 0x2019, 0x201B, 0x2032], "'"))
     table.update(dict.fromkeys([0x201C, 0x201D, 0x201E, 0x2028, 0x2029], '"'))
     for letters, alike in _LOOK_ALIKES:
-        table.update({ord(letter): plain for letter, plain in zip(letters, alike, strict=True)})
+        table.update({ord(letter): normal for letter, normal in zip(letters, alike, strict=True)})
     return table
 
 
-_PLAIN: Final = _plain()
+_NORMALISED: Final = _normalised_characters()
 
 
 def has_exponents(text: str) -> bool:
     """Returns whether a text may hold a number with an exponent."""
-    return _exponent(text.encode("latin-1", "replace"), 0) >= 0
+    return _find_exponent(text.encode("latin-1", "replace"), 0) >= 0
 
 
-def plain_number(text: str) -> str:
+def without_exponent(text: str) -> str:
     """Returns a whole number with an exponent as digits alone, within its quotes; any other text unchanged."""
     if "e" not in text and "E" not in text:
         return text
