@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from backend.common.ids import new_id
 from backend.common.states import QUEUED
 from backend.isolation.sandbox import Sandbox, choose_sandbox, interpreter
+from backend.resources.attachments.inspector import AttachmentInspector
 from backend.resources.environments.builder import PackageBuilder
 from backend.resources.environments.store import PackageStore
 from backend.resources.graphs.graphs import Graphs
@@ -125,6 +126,7 @@ def new_executor(
     slow_threads = new_threads(most_slow, "runtime-slow")
 
     sources = AgentSources(services.database)
+    inspector = AttachmentInspector()
     changes = RunChanges(services.database)
     builder = PackageBuilder(services.database, services.clock, packages, socket.gethostname(), touch)
 
@@ -156,6 +158,7 @@ def new_executor(
             publisher=publisher,
             redactor=redactor,
             schemas=services.schemas,
+            inspector=inspector,
             sources=sources,
             packages=builder,
             changes=changes,
@@ -169,6 +172,7 @@ def new_executor(
         open_sandbox=open_sandbox or partial(choose_sandbox, settings.sandbox),
         publisher=publisher,
         redactor=redactor,
+        inspector=inspector,
         final_sweeps=FinalSweeps(
             services.database,
             services.clock,

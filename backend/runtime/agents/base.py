@@ -10,6 +10,7 @@ from backend.common.json_text import JsonText
 from backend.isolation.sandbox import Limits, Sandbox
 from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.isolation.sandbox.inside.plain_json import deeper_than
+from backend.resources.attachments.inspector import Examined
 from backend.resources.models import Models
 from backend.runtime.agents.model_meter import ModelMeter
 from backend.runtime.agents.transcript import Transcript
@@ -163,14 +164,30 @@ class ToolServices:
 
 
 @dataclass(frozen=True)
+class AttachmentServices:
+    """Services for attached files in one attempt.
+
+    `examine` returns the type of an open file, or raises AttachmentRefusedError or StepFailed. `redacted` maps roots of
+    paths, `inputs` or `files`, to the stage in which the run's policy redacts what is below them.
+    """
+
+    examine: Callable[[int], Awaitable[Examined]]
+    redacted: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class AgentDeps:
-    """The services that runners of agents use; `tools` are None where no calls of tools are recorded."""
+    """The services that runners of agents use.
+
+    `tools` are None where no calls of tools are recorded, and `attachments` where no files can be attached.
+    """
 
     sandbox: Sandbox
     models: Models
     check_answer: AnswerCheck
     read_value: ValueReader
     tools: ToolServices | None = None
+    attachments: AttachmentServices | None = None
 
 
 AgentRunner = Callable[[AgentDeps, StepRequest, OnProgress], Awaitable[StepResult]]

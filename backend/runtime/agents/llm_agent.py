@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import time
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +14,7 @@ from backend.common.secrets import Secrets
 from backend.isolation.sandbox.process import bounded
 from backend.resources.models import ConfiguredModel, Models, ModelUnusableError, describe_failure
 from backend.runtime.agents.agent_tools import AgentTools
+from backend.runtime.agents.attachments import Attachment, attached_files
 from backend.runtime.agents.base import (
     AgentDeps,
     AnswerCheck,
@@ -29,15 +30,13 @@ from backend.runtime.agents.base import (
 from backend.runtime.agents.failures import plain, time_limit
 from backend.runtime.agents.metered_model import meter_model
 from backend.runtime.agents.progress import ClockPauses, limit_progress, pause_clock
+from backend.runtime.agents.prompt import prompt_with_files
 from backend.runtime.agents.structured_answers import Misfit, answer_type, indented, misfits
 from backend.runtime.agents.tools import tools_of
 from backend.runtime.agents.transcript import TranscriptWriter
 from backend.services.workflows.agent_tools import agent_tools, most_calls, server_tools, words
 from backend.services.workflows.model_answers import most_corrections, most_model_calls
 from backend.settings import StepDataLimits
-
-NOTHING = "There is no input."
-
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
@@ -64,8 +63,8 @@ async def run_llm_step(
 ) -> StepResult:
     """Gets the model's answer within the environment's time, and writes it to an output file (docs/agents.md).
 
-    The time counts from the first call, without the preparation of the client. Raises StepFailed; exceptions of
-    `on_progress` pass through. Without `deps` no agent can be a tool.
+    The time counts from the first call, without the preparation of client and attached files. Raises StepFailed;
+    exceptions of `on_progress` pass through. Without `deps` no agent can be a tool, and no file attached.
     """
     declared = request.agent
     try:
@@ -75,11 +74,12 @@ async def run_llm_step(
         configured = await asyncio.to_thread(meter_model, configured, models, declared["model"], request.meter)
     except ModelUnusableError as error:
         raise StepFailed(error.type, str(error), final=True) from None
+    attached = await attached_files(request, None if deps is None else deps.attachments)
     conversation = _Conversation(
         configured, request, limit_progress(request.events, on_progress), check_answer, models.secrets, deps
     )
     try:
-        value = await conversation.run()
+        value = await conversation.run(attached)
     except BaseException as error:
         # Agents that the model called may have left files.
         await asyncio.to_thread(shutil.rmtree, request.outputs, ignore_errors=True)
@@ -131,8 +131,8 @@ class _Conversation:
         if request.transcript is not None:
             self._transcript = TranscriptWriter(request.transcript, Scrubber([configured.key]))
 
-    async def run(self) -> Any:
-        """Returns the model's answer, as text or as the schema says."""
+    async def run(self, attached: Sequence[Attachment]) -> Any:
+        """Returns the model's answer, as text or as the schema says, to the prompt with files."""
         from pydantic_ai import capture_run_messages
 
         clock = self._clock
@@ -144,7 +144,7 @@ class _Conversation:
                     async with clock, self._configured.model:
                         if self._servers is not None:
                             await self._servers.open()
-                        answer = await self._ask(agent)
+                        answer = await self._ask(agent, attached)
                 finally:
                     emitting.cancel()
                     if self._transcript is not None:
@@ -244,12 +244,12 @@ class _Conversation:
             if self._transcript is not None:
                 self._transcript.take(self._messages)
 
-    async def _ask(self, agent: "Agent[object, Any]") -> Any:
+    async def _ask(self, agent: "Agent[object, Any]", attached: Sequence[Attachment]) -> Any:
         from pydantic_ai.exceptions import OutputTokenLimitExceeded
         from pydantic_ai.usage import UsageLimits
 
         result = await agent.run(
-            user_prompt(self._request),
+            prompt_with_files(self._request, attached),
             usage=self._usage,
             usage_limits=UsageLimits(
                 request_limit=most_model_calls(self._request.agent), tool_calls_limit=most_calls(self._request.agent)
@@ -409,34 +409,6 @@ def _write_answer(request: StepRequest, value: Any) -> None:
         (request.outputs / TEXT_ANSWER).write_text(value, encoding="utf-8")
     else:
         (request.outputs / STRUCTURED_ANSWER).write_text(json_text.write(value), encoding="utf-8")
-
-
-def user_prompt(request: StepRequest) -> str:
-    """Returns parameters, values of needed steps, item and failure as JSON, then the input text; empty parts left out.
-
-    JSON in the prompt contains no tags, and only the closing tag follows the input text, so a caller's text cannot
-    change the parts before it.
-    """
-    parts = [
-        f"<{name}>\n{_json_without_tags(values)}\n</{name}>"
-        for name, values in (
-            ("parameters", request.parameters),
-            ("needs", request.needs),
-            ("failure", request.failure),
-        )
-        if values
-    ]
-    if request.item_index is not None:
-        item = json_text.text_of(request.item).replace("<", "\\u003c")
-        parts.append(f'<item index="{request.item_index}">\n{item}\n</item>')
-    if request.input_text:
-        parts.append(f"<input_text>\n{request.input_text}\n</input_text>")
-    return "\n\n".join(parts) or NOTHING
-
-
-def _json_without_tags(values: Mapping[str, Any]) -> str:
-    members = (f"{json_text.write(name)}:{json_text.text_of(value)}" for name, value in values.items())
-    return f"{{{','.join(members)}}}".replace("<", "\\u003c")
 
 
 def model_failure(error: Exception, configured: ConfiguredModel) -> StepFailed:

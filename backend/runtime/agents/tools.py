@@ -40,7 +40,7 @@ def list_folder_files(folders: Mapping[str, Path], prefix: str) -> ToolResult:
     found = sorted(
         (path, size)
         for name, root in folders.items()
-        for path, size in _regular_files(root, name)
+        for path, size in regular_files(root, name)
         if path.startswith(prefix)
     )
     listed = [{"path": path, "size_bytes": size} for path, size in found[:MOST_LISTED]]
@@ -55,7 +55,7 @@ def read_folder_file(folders: Mapping[str, Path], path: str, offset: int) -> Too
     if root is None or not {"", ".", ".."}.isdisjoint(parts) or "\0" in rest or offset < 0:
         return NOT_THERE
     try:
-        file = _open(root, parts)
+        file = open_regular(root, parts)
     except (OSError, UnicodeEncodeError):
         return NOT_THERE
     with os.fdopen(file, "rb") as opened:
@@ -76,7 +76,8 @@ def text_part(data: bytes, offset: int, size: int) -> ToolResult:
     return {"text": text, "size_bytes": size, "next_offset": None if ends else following}
 
 
-def _regular_files(root: Path, name: str) -> Iterator[tuple[str, int]]:
+def regular_files(root: Path, name: str) -> Iterator[tuple[str, int]]:
+    """Yields path, which begins with `name`, and size of each regular file below a folder; follows no link."""
     for folder, _, files in os.walk(root):
         for file in files:
             path = Path(folder, file)
@@ -85,7 +86,7 @@ def _regular_files(root: Path, name: str) -> Iterator[tuple[str, int]]:
                 yield f"{name}/{path.relative_to(root).as_posix()}", status.st_size
 
 
-def _open(root: Path, parts: list[str]) -> int:
+def open_regular(root: Path, parts: list[str]) -> int:
     """Opens a regular file part by part, so that no link on the way is followed.
 
     Raises:

@@ -3,6 +3,7 @@
 Lines of the service begin with `--- `; those of messages with two blanks, so that no message passes for another.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -154,7 +155,7 @@ def _heading_of_call(name: str) -> str:
 
 
 def _as_text(content: Any) -> str:
-    """Returns content of a message as text; of attached bytes only type and size."""
+    """Returns content of a message as text; of attached bytes name, type, size and digest alone."""
     from pydantic_ai.messages import BinaryContent
 
     if content is None:
@@ -162,7 +163,8 @@ def _as_text(content: Any) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, BinaryContent):
-        return f"[{content.media_type}, {len(content.data)} bytes]"
+        digest = hashlib.sha256(content.data).hexdigest()
+        return f"[{content.identifier}, {content.media_type}, {len(content.data)} bytes, sha256 {digest}]"
     if isinstance(content, list | tuple) and not all(isinstance(one, dict) for one in content):
         return "\n".join(_as_text(one) for one in content)
     try:

@@ -14,6 +14,7 @@ from backend.common.clock import Clock
 from backend.common.deployment_terms import Capabilities
 from backend.common.secrets import Secrets
 from backend.isolation.sandbox import Network, Sandbox
+from backend.resources.attachments.inspector import AttachmentInspector
 from backend.resources.environments.builder import PackageBuilder
 from backend.resources.models import Models
 from backend.resources.redaction.confined_redactor import ConfinedRedactor
@@ -111,6 +112,7 @@ class SegmentContext:
     publisher: Publisher
     redactor: ConfinedRedactor
     schemas: SchemaValidator
+    inspector: AttachmentInspector
     sources: AgentSources
     packages: PackageBuilder
     changes: RunChanges

@@ -2,20 +2,26 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from backend.common import json_text
 from backend.common.json_text import JsonMapping
-from backend.runtime.agents import StepFailed
-from backend.runtime.agents.base import EventData, ToolAgent, ToolCall, ToolServices
+from backend.resources.attachments.inspector import Examined
+from backend.runtime.agents import AgentDeps, StepFailed
+from backend.runtime.agents.base import AttachmentServices, EventData, ToolAgent, ToolCall, ToolServices, ValueReader
 from backend.runtime.execution import retries
 from backend.runtime.execution.item_bounds import StepItem
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.step_secrets import audited_values, step_secrets
+from backend.runtime.run_redaction import RunRedaction
 from backend.services.runs import redaction_manifest_sql
-from backend.services.runs.redaction_manifest_sql import STEPS, StageCounts
+from backend.services.runs.redaction_manifest_sql import INPUTS, STEPS, StageCounts
+from backend.services.workflows.attached_files import FILES_ROOT, INPUTS_ROOT
 from backend.services.workflows.resolved_workflow import ResolvedStep
 from backend.storage.database import Tx
+
+_STAGES: Final = {INPUTS_ROOT: INPUTS, FILES_ROOT: STEPS}
+"""Stages in which files are swept before steps see them, by the root of their paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +38,23 @@ class StepTools:
     step: ResolvedStep
     attempt: int
     item: StepItem | None
+    redaction: RunRedaction | None
     source_of: Callable[[JsonMapping], Awaitable[Mapping[str, bytes] | None]]
     sweep: Callable[[str, Any], Awaitable[tuple[Any, list[StageCounts]]]]
     append: Callable[[str, int, JsonMapping, list[StageCounts]], Awaitable[None]]
 
-    def services(self) -> ToolServices:
-        """Returns the services for tools."""
+    def deps(self, read_value: ValueReader) -> AgentDeps:
+        """Returns the services for the runner of the agent."""
+        return AgentDeps(
+            self.context.sandbox,
+            self.context.models,
+            self._answer_mismatch,
+            read_value,
+            self._services(),
+            AttachmentServices(self._examine, self._redacted()),
+        )
+
+    def _services(self) -> ToolServices:
         return ToolServices(
             prepare=self._prepare,
             check_input=self._input_mismatch,
@@ -99,7 +116,7 @@ class StepTools:
             f"Counts of a sweep of run {self.run_id}",
         )
 
-    async def answer_mismatch(self, schema: object, answer: object) -> str | None:
+    async def _answer_mismatch(self, schema: object, answer: object) -> str | None:
         """Returns how a model's answer does not fit its schema; None where it fits."""
         return await self._mismatch(schema, answer, "answer")
 
@@ -119,3 +136,22 @@ class StepTools:
             )
         except OSError as error:
             raise StepFailed("InternalError", f"the model's {what} could not be judged by its schema") from error
+
+    async def _examine(self, descriptor: int) -> Examined:
+        """Returns the type of a file for the model; raises AttachmentRefusedError for one that cannot be sent."""
+        try:
+            return await retries.RESOURCE.run(
+                lambda: self.context.in_cancellable_thread(
+                    lambda halt: self.context.inspector.examine(descriptor, owner=self.key_id, halt=halt)
+                ),
+                f"Examining an attached file in step {self.step.step} of run {self.run_id}",
+            )
+        except OSError as error:
+            raise StepFailed("InternalError", "an attached file could not be examined") from error
+
+    def _redacted(self) -> Mapping[str, str]:
+        """Returns the stages in which the policy redacts files, by the root of their paths."""
+        redaction = self.redaction
+        if redaction is None or not redaction.redacts:
+            return {}
+        return {root: stage for root, stage in _STAGES.items() if redaction.covers(stage)}

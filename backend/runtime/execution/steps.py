@@ -17,7 +17,7 @@ from backend.isolation.sandbox import StepPackages
 from backend.isolation.sandbox.inside.channel import EventBudget
 from backend.resources.environments.lock import PackagesError
 from backend.resources.redaction.confined_redactor import RedactionError
-from backend.runtime.agents import AgentDeps, StepFailed, StepRequest, run_step
+from backend.runtime.agents import StepFailed, StepRequest, run_step
 from backend.runtime.agents.base import EventData, event_budget
 from backend.runtime.agents.model_meter import ModelMeter, RunBudget
 from backend.runtime.agents.progress import dropped_warning
@@ -243,14 +243,12 @@ class StepWork:
             step=self.step,
             attempt=self.attempt,
             item=self.item,
+            redaction=self.redaction,
             source_of=self._source,
             sweep=self._sweep,
             append=self._append,
         )
-        deps = AgentDeps(
-            self.context.sandbox, self.context.models, tools.answer_mismatch, self._read_value, tools.services()
-        )
-        result = await run_step(deps, request, self._on_progress)
+        result = await run_step(tools.deps(self._read_value), request, self._on_progress)
         if self.redaction is not None:
             # A sweep may take long, and steps of other runs must not wait for its slot.
             self.on_executed()

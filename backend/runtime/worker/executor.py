@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from backend.isolation.sandbox import Sandbox
+from backend.resources.attachments.inspector import AttachmentInspector
 from backend.resources.environments.builder import PackageBuilder
 from backend.resources.redaction.confined_redactor import ConfinedRedactor
 from backend.runtime.execution.slots import DEFAULT_LIMITS
@@ -62,6 +63,7 @@ class Executor:
         open_sandbox: Chooses the isolation of steps, at the start.
         publisher: Publishes outputs of runs.
         redactor: Sweeps for personal data.
+        inspector: Examines files for the prompts of models.
         final_sweeps: Sweep outputs of finished runs.
         leftovers: Removes folders that a crash left below `work`.
         packages: Builds the packages of environments before a step needs them.
@@ -78,6 +80,7 @@ class Executor:
         open_sandbox: Callable[[], Sandbox],
         publisher: Publisher,
         redactor: ConfinedRedactor,
+        inspector: AttachmentInspector,
         final_sweeps: FinalSweeps,
         leftovers: LeftoverRemoval,
         packages: PackageBuilder,
@@ -90,6 +93,7 @@ class Executor:
         self._open_sandbox = open_sandbox
         self.publisher = publisher
         self._redactor = redactor
+        self._inspector = inspector
         self._final_sweeps = final_sweeps
         self._leftovers = leftovers
         self._packages = packages
@@ -130,6 +134,7 @@ class Executor:
             # Interrupted sweeps are made again at the next start.
             self._final_sweeps.stop()
             self._redactor.close()
+            self._inspector.close()
             self.publisher.stop()
             if self._sandbox is not None:
                 self._sandbox.close()

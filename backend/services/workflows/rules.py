@@ -12,6 +12,7 @@ from backend.common.secrets import how_to_set
 from backend.resources.environments.sql import PackageState
 from backend.services.keys import sql as keys_sql
 from backend.services.workflows.agent_tools import agent_tools, is_allowed_server, server_tools
+from backend.services.workflows.attached_files import attach_patterns, named_step
 from backend.services.workflows.pii_policy import why_not_applicable, why_unusable
 from backend.storage.database import Tx
 
@@ -112,6 +113,7 @@ def readiness(
         *_step_reasons(definition, resources),
         *_tool_reasons(definition, resources),
         *_server_reasons(definition, resources, capabilities),
+        *_attach_reasons(definition, resources),
         *_secret_reasons(definition, resources, capabilities),
         *_variable_reasons(definition, resources),
         *_connector_reasons(definition, resources),
@@ -237,6 +239,19 @@ def _server_reasons(definition: Definition, resources: Resources, capabilities: 
                 )
             if secret is not None and secret not in capabilities.secrets:
                 yield f"Agent '{name}' needs the secret '{secret}', which is missing: {how_to_set(secret)}."
+
+
+def _attach_reasons(definition: Definition, resources: Resources) -> Iterator[str]:
+    """Yields the steps that do not need a step whose files their agent attaches."""
+    for step in all_steps(definition):
+        agent = resources.get(("agent", step["agent"]))
+        for pattern in () if agent is None else attach_patterns(agent.definition):
+            named = named_step(pattern)
+            if named is not None and named not in step.get("needs", ()):
+                yield (
+                    f"Step '{step['step']}' does not need '{named}', whose files its agent '{step['agent']}' attaches "
+                    f"('{pattern}'): name that step in its needs."
+                )
 
 
 def _tools_of(name: str | None, resources: Resources) -> list[str]:

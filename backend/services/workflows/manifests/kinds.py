@@ -6,6 +6,7 @@ from typing import Final
 
 from backend.common.json_text import JsonObject
 from backend.services.workflows.agent_tools import MOST_CALLS
+from backend.services.workflows.attached_files import LONGEST_PATTERN, MOST_PATTERNS, MUST_BE, PATTERN
 from backend.services.workflows.manifests.environment_variables import ENVIRONMENT_VARIABLES
 from backend.services.workflows.manifests.names import DEFAULT_ENVIRONMENT
 from backend.services.workflows.manifests.packages import PYTHON
@@ -146,6 +147,13 @@ AGENT_TYPES: Final[Mapping[str, Record]] = {
                 about="Most calls to the model in one attempt, corrections of its answer included; without it 50, and "
                 "two corrections.",
                 example=5,
+            ),
+            "attach": Field(
+                ListOf(Text(LONGEST_PATTERN, pattern=PATTERN, must_be=MUST_BE), most=MOST_PATTERNS, unique=True),
+                default=[],
+                about="Pictures and PDF of the step that go to the model with the prompt, by patterns below `inputs/` "
+                "and `files/<step>/`.",
+                example=["inputs/uploads/*.png", "files/extract/*.pdf"],
             ),
             "tools": Field(
                 TOOLS,

@@ -35,7 +35,7 @@ from workflow_api.v1 import errors_pb2
 _MOST_PROBLEMS = 200
 _LATER_FIELDS = {
     "Environment": ("python", "variables"),
-    "Agent": ("max_tool_calls", "structured", "max_model_calls", "keep_transcript"),
+    "Agent": ("max_tool_calls", "structured", "max_model_calls", "keep_transcript", "attach"),
     "Workflow": ("on_failure", "always", "schedules", "budget"),
 }
 _LATER_STEP_FIELDS = frozenset(

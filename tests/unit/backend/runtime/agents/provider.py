@@ -11,8 +11,9 @@ import pytest
 
 from backend.common.secrets import Secrets
 from backend.resources.models import Models
-from backend.runtime.agents import Limits, StepFailed, StepRequest, StepResult, run_llm_step
-from tests.support.answers import mismatch_of_answer
+from backend.runtime.agents import AgentDeps, Limits, StepFailed, StepRequest, StepResult, run_llm_step
+from backend.runtime.agents.base import AttachmentServices
+from tests.support.answers import mismatch_of_answer, value_in_process
 from tests.support.openai_server import OpenAIServer, Reply
 
 KEY = "sk-planted-4f1d7c"
@@ -28,10 +29,19 @@ class ProviderFixture:
     stream: bool = False
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     took: float = 0
+    attachments: AttachmentServices | None = None
 
     @property
     def models(self) -> Models:
         return Models(Secrets({"key": "env:KEY"}, {"KEY": KEY}), {})
+
+    @property
+    def deps(self) -> AgentDeps | None:
+        if self.attachments is None:
+            return None
+        # No tool of these agents runs in a sandbox.
+        sandbox: Any = None
+        return AgentDeps(sandbox, self.models, mismatch_of_answer, value_in_process, None, self.attachments)
 
     def request(self, agent: dict[str, Any], **fields: Any) -> StepRequest:
         declared = {
@@ -62,7 +72,7 @@ class ProviderFixture:
         request = self.request(agent or {}, **fields)
         claimed = time.monotonic()
         try:
-            return asyncio.run(run_llm_step(self.models, mismatch_of_answer, request, self.on_progress()))
+            return asyncio.run(run_llm_step(self.models, mismatch_of_answer, request, self.on_progress(), self.deps))
         finally:
             self.took = time.monotonic() - claimed
 

@@ -10,7 +10,7 @@ from backend.isolation.sandbox.inside.context import Context
 from backend.resources.models import CAUSES_BY_EXCEPTION, MALFORMED, NOT_CONFIGURED, SECRET_UNAVAILABLE
 from backend.runtime.agents import Limits, StepRequest
 from backend.runtime.agents.base import event_budget
-from backend.runtime.agents.llm_agent import user_prompt
+from backend.runtime.agents.prompt import user_prompt
 from backend.runtime.agents.tools import ROLE_NOT_ASSUMED
 from backend.settings import StepDataLimits
 

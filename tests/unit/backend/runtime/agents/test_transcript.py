@@ -143,13 +143,16 @@ def test_any_content_becomes_text(content: Any) -> None:
     assert "\n--- user" not in kept.text
 
 
-def test_attached_bytes_are_told_by_type_and_size() -> None:
+def test_of_attached_bytes_name_type_size_and_digest_are_kept() -> None:
     from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
 
     from backend.common.secret_scrubbing import Scrubber
     from backend.runtime.agents.transcript import TranscriptWriter
 
     kept = Kept()
-    prompt = UserPromptPart(["See this.", BinaryContent(b"12345", media_type="image/png")])
+    prompt = UserPromptPart(
+        ["See this.", BinaryContent(b"12345", media_type="image/png", identifier="inputs/uploads/a.png")]
+    )
     TranscriptWriter(kept.transcript, Scrubber([])).finish([ModelRequest([prompt])])
-    assert kept.text == "--- user\n  See this.\n  [image/png, 5 bytes]\n"
+    digest = "5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5"
+    assert kept.text == f"--- user\n  See this.\n  [inputs/uploads/a.png, image/png, 5 bytes, sha256 {digest}]\n"

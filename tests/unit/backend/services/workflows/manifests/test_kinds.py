@@ -113,6 +113,7 @@ ALLOWED = [
     ),
     llm(output_schema={"type": "object"}, structured="json_schema", max_model_calls=200),
     llm(max_model_calls=1, keep_transcript=True),
+    llm(attach=["inputs/uploads/*.png", "files/*/**"]),
     agent(input_schema={"type": "object", "properties": {"a": {"type": "string"}}}),
     {"kind": "KnowledgeGraph", "name": "g"},
 ]
@@ -262,6 +263,11 @@ REFUSED = [
     (llm(request_timeout_seconds=901), "request_timeout_seconds"),
     (llm(stream=1), "stream"),
     (llm(keep_transcript="yes"), "keep_transcript"),
+    (llm(attach="inputs/uploads/*.png"), "attach"),
+    (llm(attach=["inputs/uploads/a.png", "inputs/../a"]), "attach[1]"),
+    (llm(attach=["uploads/*.png"]), "attach[0]"),
+    (llm(attach=[f"inputs/uploads/{number}.png" for number in range(21)]), "attach"),
+    (agent(attach=["inputs/uploads/a.png"]), "attach"),
 ]
 
 
@@ -386,7 +392,7 @@ def test_any_other_time_limit_is_refused(hours: object) -> None:
 def test_agents_without_the_later_fields_have_the_definition_of_earlier_releases() -> None:
     manifests = [load_manifests([("m.yaml", json.dumps(each))], UNBOUNDED)[0] for each in (llm(), agent())]
     asking, counting = (json.loads(each.definition) for each in manifests)
-    assert not {"max_tool_calls", "structured", "max_model_calls", "keep_transcript"} & asking.keys()
+    assert not {"max_tool_calls", "structured", "max_model_calls", "keep_transcript", "attach"} & asking.keys()
     assert not {"input_schema"} & counting.keys()
 
 

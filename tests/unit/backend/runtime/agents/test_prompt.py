@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from backend.runtime.agents import Limits, StepRequest
-from backend.runtime.agents.llm_agent import user_prompt
+from backend.runtime.agents.prompt import user_prompt
 
 
 def prompt(**fields: Any) -> str:
