@@ -46,7 +46,7 @@ class Rendering:
             "verbatim": verbatim,
         }
         self.environment.tests["containing"] = _contains
-        self.environment.globals |= {"static": files.url_of, "api_url": api_url}
+        self.environment.globals |= {"static": files.url_of, "has_static": files.has, "api_url": api_url}
 
     def page(self, template: str, context: Mapping[str, Any]) -> str:
         """Returns the page that a template renders from a context."""
