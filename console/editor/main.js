@@ -1,9 +1,9 @@
 // The editor of manifests: takes the place of a text area, which keeps the text for the form.
-import { closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import { completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
-import { bracketMatching, indentOnInput, indentUnit } from "@codemirror/language";
+import { indentOnInput, indentUnit } from "@codemirror/language";
 import { lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
-import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
+import { searchKeymap } from "@codemirror/search";
 import { EditorState } from "@codemirror/state";
 import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { StyleModule } from "style-mod";
@@ -25,9 +25,9 @@ export function replace(area, { readSchema, label, help, longest, changed }) {
     state: EditorState.create({
       doc: area.value,
       extensions: [
-        lineNumbers(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(),
-        highlightActiveLine(), highlightSelectionMatches(), indentUnit.of("  "), EditorState.tabSize.of(2),
-        keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap,
+        lineNumbers(), lintGutter(), history(), drawSelection(), indentOnInput(),
+        highlightActiveLine(), indentUnit.of("  "), EditorState.tabSize.of(2),
+        keymap.of([...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap,
           ...lintKeymap, indentWithTab]),
         manifestLanguage, helpFrom(readSchema),
         EditorState.changeFilter.of((change) => !change.docChanged || change.newDoc.length <= Math.max(longest, change.startState.doc.length)),
