@@ -20,6 +20,8 @@ WORKERS ?= 3
 OPTIONS = $(if $(CI),--no-skips)
 pytest = $(BIN)/pytest -n $(WORKERS) --dist loadfile $(OPTIONS) $(1)
 STORES = $(addprefix tests/services/,deployment keys outputs runs users webhooks workflows)
+# The console's editor of manifests; without npm the console has a plain one, and CI fails.
+BUNDLE := console/static/built/manifest-editor.js
 # Minutes of building, and root: a job of its own.
 IMAGE_TEST := tests/unit/scripts/test_image.py
 CODE := $(wildcard backend contract edge console redaction telemetry deploy workflow_api_agent workflow_api_testing generated examples scripts tests benchmarks)
@@ -36,25 +38,25 @@ BUILD_PROTOS = $(BIN)/buf build --exclude-source-info --output
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-long test-image test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate \
+.PHONY: help venv run test test-long test-image test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate editor \
 	baseline docs dist image release bench bench-peers fuzz faults soak screenshots lock clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
-venv: $(DEV) $(GENERATOR) ## Set up .venv with everything for development
+venv: $(DEV) $(GENERATOR) $(BUNDLE) ## Set up .venv with everything for development
 
 run: $(RUN) ## Start the whole service with example workflows, and print how to use them
 	@exec $(BIN)/workflow-api serve --demo $(ARGS)
 
-test: $(DEV) $(if $(ARGS),$(GENERATOR)) ## Run the tests that are not marked long, within five minutes on two cores
+test: $(DEV) $(BUNDLE) $(if $(ARGS),$(GENERATOR)) ## Run the tests that are not marked long, within five minutes on two cores
 	$(call pytest,$(or $(ARGS),-m "not long"))
 
-test-long: $(DEV) $(GENERATOR) ## Run all others: many processes, browsers, campaigns, and the stores on PostgreSQL
+test-long: $(DEV) $(GENERATOR) $(BUNDLE) ## Run all others: many processes, browsers, campaigns, and the stores on PostgreSQL
 	$(call pytest,$(or $(ARGS),--dist worksteal -m long --ignore=$(IMAGE_TEST)))
 	$(if $(ARGS),,$(call pytest,--database postgresql $(STORES)))
 
-test-image: $(DEV) ## Build the container image with buildah, start what is in it and call it; needs root on Debian
+test-image: $(DEV) $(BUNDLE) ## Build the container image with buildah, start what is in it and call it; needs root on Debian
 	$(BIN)/pytest $(OPTIONS) $(IMAGE_TEST)
 
 test-postgresql: $(DEV) $(GENERATOR) ## Run the tests that store data on PostgreSQL instead of the embedded database
@@ -90,18 +92,20 @@ format: $(DEV) ## Format Python and protos
 generate: $(DEV) ## Write generated/ and the Python client's records from protos/
 	$(BIN)/python scripts/generate.py
 
+editor: $(BUNDLE) ## Bundle the console's editor of manifests; needs Node.js with npm
+
 baseline: $(DEV) ## Record a change of protos/ that breaks nothing, for the next change to be held to
 	$(BIN)/buf breaking --against $(RELEASED)
 	$(BIN)/buf breaking --against $(BASELINE)
 	$(BUILD_PROTOS) $(BASELINE)
 
-dist: $(DEV) ## Build wheels, sdists, a list of components and digests into dist/
+dist: $(DEV) $(BUNDLE) ## Build wheels, sdists, a list of components and digests into dist/
 	$(BIN)/python scripts/dist.py
 
-image: $(DEV) ## Build the container image with buildah on a base by debootstrap, and try it; needs root on Debian
+image: $(DEV) $(BUNDLE) ## Build the container image with buildah on a base by debootstrap, and try it; needs root on Debian
 	$(BIN)/python scripts/image.py $(ARGS)
 
-release: $(DEV) ## Say what a release would do; ARGS=--publish does it: tag, wheels, image, notes
+release: $(DEV) $(BUNDLE) ## Say what a release would do; ARGS=--publish does it: tag, wheels, image, notes
 	$(BIN)/python scripts/release.py $(ARGS)
 
 docs: $(DEV) ## Build the documents as a searchable site in build/site, and check their links
@@ -122,7 +126,7 @@ faults: $(DEV) ## Run the fault campaign at length: ARGS="--seed 7 --operations 
 soak: $(DEV) ## Run a day's load in an hour and look for what grows: ARGS="--minutes 60 --database postgresql"
 	$(BIN)/python -m tests.soak $(ARGS)
 
-screenshots: $(DEV) ## Make the pictures of the console in docs/images anew, from the demonstration
+screenshots: $(DEV) $(BUNDLE) ## Make the pictures of the console in docs/images anew, from the demonstration
 	$(BIN)/python scripts/screenshots.py
 
 lock: $(DEV) ## Pin dependencies after a change of pyproject.toml; ARGS=--upgrade updates them
@@ -138,7 +142,7 @@ lock: $(DEV) ## Pin dependencies after a change of pyproject.toml; ARGS=--upgrad
 	$(COMPILE) $(ARGS) --group generator -o requirements/generator.txt
 
 clean: ## Remove .venv and the tools' caches, not your data
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz .peers
+	rm -rf $(VENV) $(dir $(BUNDLE)) .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz .peers
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -163,3 +167,11 @@ $(BUILD) $(GENERATOR): $(VENV)/%/installed: requirements/%.txt | $(BIN)/python
 	@rm -rf $(@D)
 	$(INSTALL) --into $(@D) $<
 	@touch $@
+
+$(BUNDLE): $(wildcard console/editor/*)
+	@if command -v npm >/dev/null; then \
+		mkdir -p $(VENV) $(@D) && rm -rf $(VENV)/editor && cp -R console/editor $(VENV)/editor && \
+		npm ci --silent --prefix $(VENV)/editor && npm run --silent --prefix $(VENV)/editor build -- $(abspath $@); \
+	else \
+		echo 'There is no npm: the console keeps its plain editor of manifests.' >&2; exit $(if $(CI),1,0); \
+	fi

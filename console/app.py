@@ -156,7 +156,7 @@ class Console:
             if needs is Needs.VISITOR:
                 return await handler(request, visitor, services)
             if visitor.user is None:
-                if page is not None and page.method != "GET":
+                if page is not None and page.method != "GET" and REFRESH not in request.headers:
                     return await self._ended.keep(request, page)
                 return self._ask_to_sign_in(request, visitor)
             if visitor.user.password_is_temporary and needs > Needs.SESSION:

@@ -1,4 +1,7 @@
-"""Writes the tables of docs/manifests.md from the rules of manifests; with `--check` fails if they differ."""
+"""Writes the tables of docs/manifests.md and the console's schema from the rules of manifests.
+
+With `--check` it fails if they differ.
+"""
 
 import argparse
 import json
@@ -8,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from backend.services.workflows.manifests.kinds import KINDS
+from backend.services.workflows.manifests.kinds import KINDS, manifest_schema
 from backend.services.workflows.manifests.records import Either, Field, ListOf, MapOf, Record, Variant
 from backend.services.workflows.manifests.shapes import Shape
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "manifests.md"
+SCHEMA = PAGE.parent.parent / "console" / "static" / "manifest-schema.json"
 HEAD = "| Field | Value | Default | Meaning |\n|---|---|---|---|\n"
 _TABLE = re.compile(r"<!-- fields of (?P<title>[^>]+) -->\n(?P<table>(?:\|[^\n]*\n)*)")
 _MOST_WORDS = 8
@@ -168,19 +172,24 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
+def schema_text() -> str:
+    """Returns the JSON Schema of a manifest, from which the console's editor completes; one line a value."""
+    return json.dumps(manifest_schema(), ensure_ascii=False, indent=0, separators=(",", ":")) + "\n"
+
+
 def main() -> int:
-    """Rewrites the page, or with `--check` compares it; returns the exit code."""
+    """Rewrites both files, or with `--check` compares them; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="Change nothing; exit with 1 if something would change.")
     arguments = parser.parse_args()
-    page = PAGE.read_text(encoding="utf-8")
-    wanted = with_tables(page)
-    if page == wanted:
-        return 0
-    if arguments.check:
-        print("docs/manifests.md differs from the rules: run scripts/manifest_reference.py", file=sys.stderr)
-        return 1
-    PAGE.write_text(wanted, encoding="utf-8")
+    wanted = {PAGE: with_tables(PAGE.read_text(encoding="utf-8")), SCHEMA: schema_text()}
+    for path, text in wanted.items():
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        if arguments.check:
+            print(f"{path} differs from the rules: run scripts/manifest_reference.py", file=sys.stderr)
+            return 1
+        path.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import islice
 from typing import Final
 
 import grpc
@@ -99,11 +100,13 @@ def invalid(field: str, why: str) -> ApiError:
 
 _MOST: Final = 3
 _LEAST_LIKENESS: Final = 0.6
+_LONGEST_COMPARED: Final = 128
+_MOST_COMPARED: Final = 1_000
 
 
 def not_found_message(what: str, given: str, known: Iterable[str]) -> str:
     """Returns the message that nothing of a kind has the given name, and which of the known names may be meant."""
-    return f"There is no {what} named {given}.{_suggestion(given, {name: name for name in known})}"
+    return f"There is no {what} named {given}.{suggestion(given, known)}"
 
 
 def id_not_found_message(what: str, given: str, known: Mapping[str, str]) -> str:
@@ -111,7 +114,14 @@ def id_not_found_message(what: str, given: str, known: Mapping[str, str]) -> str
     return f"There is no {what} {given}.{_suggestion(given, {name: f'{name} ({one})' for one, name in known.items()})}"
 
 
+def suggestion(given: str, known: Iterable[str]) -> str:
+    """Returns the question, after a blank, which known names may be meant; empty where none is like the given one."""
+    return _suggestion(given, {name: name for name in known})
+
+
 def _suggestion(given: str, shown: Mapping[str, str]) -> str:
-    folded = {name.casefold(): name for name in shown}
+    if len(given) > _LONGEST_COMPARED:
+        return ""
+    folded = {name.casefold(): name for name in islice(shown, _MOST_COMPARED)}
     close = get_close_matches(given.casefold(), folded, n=_MOST, cutoff=_LEAST_LIKENESS)
     return f" Did you mean {' or '.join(shown[folded[name]] for name in close)}?" if close else ""

@@ -1,5 +1,9 @@
-"""Editor of definitions: checks a manifest, shows the differences, and saves it as the next version."""
+"""Editor of definitions: checks a manifest, shows the differences, and saves it as the next version.
 
+The page's script sends the text while it is typed, with the same fields as the button Check: see `_LIVE`.
+"""
+
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -8,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from markupsafe import Markup
 
 from console.definitions.kinds import DefinitionKind
+from console.definitions.steps import step_nodes
 from console.definitions.versions import (
     ID,
     NOT_THERE,
@@ -18,6 +23,7 @@ from console.definitions.versions import (
     read_versions,
     version_of,
 )
+from console.rendering.dag import MOST_STEPS, Drawing, draw
 from console.rendering.text import short
 from console.visit import PageResult, Redirect, UserServices, View, Visit
 from contract.refusals import Refusal
@@ -57,6 +63,9 @@ class ShownProblems(NamedTuple):
     def left_out(self) -> int:
         """Number of problems that are not shown."""
         return self.total - len(self.first)
+
+
+_NO_PROBLEMS: Final = ShownProblems((), 0)
 
 
 class SourceText(NamedTuple):
@@ -113,7 +122,16 @@ LONGEST_TEXT: Final = 65_536
 
 _MOST_LISTED: Final = 20
 """Most entries in each list of a check's result: other workflows that change, warnings, missing readiness."""
+_LIVE: Final = "live"
+"""Value of the field `do` of a text under way: the answer is the verdict alone, for the page's script."""
 _CHANGED: Final = "The text has changed since it was checked. Review what would be saved now."
+
+
+class _Graph(NamedTuple):
+    """The drawing of a workflow's steps, and the number of steps that are left out."""
+
+    drawing: Drawing
+    left_out: int
 
 
 class _CheckResult(NamedTuple):
@@ -122,6 +140,14 @@ class _CheckResult(NamedTuple):
     item: AppliedResource
     others: list[AppliedResource]
     difference: ShownDifference
+
+    @property
+    def graph(self) -> _Graph | None:
+        """The graph of a workflow's first steps; None for other kinds."""
+        if not self.item.HasField("definition"):
+            return None
+        steps = json.loads(self.item.definition).get("steps") or ()
+        return _Graph(draw(step_nodes(steps[:MOST_STEPS])), max(len(steps) - MOST_STEPS, 0))
 
 
 class _Conflict(NamedTuple):
@@ -166,6 +192,8 @@ async def save(kind: DefinitionKind, visit: Visit) -> PageResult:
     base = version_of(visit.sent("base"))
     if base is not None and base < newest.newest_version:
         conflict = await _conflict(visit.services, kind, newest, base)
+        if visit.sent("do") == _LIVE:
+            return _verdict(conflict=conflict)
         return _editor(kind, text, newest, conflict=conflict, status=409)
     return await _check_or_save(kind, visit, text, newest)
 
@@ -184,7 +212,11 @@ async def _check_or_save(kind: DefinitionKind, visit: Visit, text: str, newest: 
     try:
         checked = await _check(visit.services, kind, text, newest)
     except _InvalidError as invalid:
+        if visit.sent("do") == _LIVE:
+            return _verdict(problems=problems_shown(invalid.problems))
         return _editor(kind, text, newest, problems=invalid.problems, status=400)
+    if visit.sent("do") == _LIVE:
+        return _verdict(checked=checked)
     as_checked = visit.sent("checked") == _digest(text, newest)
     if visit.sent("do") != "save" or not as_checked:
         return _editor(kind, text, newest, checked=checked, above=_CHANGED if visit.sent("do") == "save" else "")
@@ -265,6 +297,13 @@ def _editor(
     }
     defaults = {"checked": None, "conflict": None, "older": None, "above": ""}
     return View("definitions/editor.html", {**context, **defaults, **more}, status=status)
+
+
+def _verdict(
+    *, problems: ShownProblems = _NO_PROBLEMS, checked: _CheckResult | None = None, conflict: _Conflict | None = None
+) -> View:
+    """Returns the verdict on a text under way, which is no failure of the request."""
+    return View("definitions/live.html", {"problems": problems, "checked": checked, "conflict": conflict})
 
 
 def _text(visit: Visit) -> str:

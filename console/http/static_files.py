@@ -1,6 +1,8 @@
-"""Static files: style sheets, scripts and icons, each at an address that changes with its content."""
+"""Static files: style sheets, scripts, icons and a schema, each at an address that changes with its content."""
 
+import gzip
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
@@ -19,12 +21,25 @@ MOST_COUNTED: Final = 10
 # An import by a script, of a script that imports none.
 _IMPORTED: Final = re.compile(rb'(?<= from )"\./([a-z]+\.js)";')
 
-_MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+BUILT: Final = "built"
+"""Folder of the files that `make editor` makes; without them pages do with less."""
+
+_MEDIA_TYPES: Final = {
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+}
+_LEAST_COMPRESSED: Final = 1_024
+_BROTLI: Final = ".br"
+_CODING: Final = re.compile(r"([a-z]+)(?: *; *q=(?:1|0?\.0{0,2}[1-9])[0-9.]{0,4})?")
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
     content: bytes
+    compressed: Mapping[str, bytes]
+    """Compressed content by coding, the smallest first; none where the content is small."""
     media_type: str
     version: str
 
@@ -34,17 +49,34 @@ class StaticFiles:
 
     def __init__(self) -> None:
         self._files: dict[str, _File] = {}
-        for found in resources.files("console").joinpath("static").iterdir():
-            self._add(found.name, found.read_bytes())
+        static = resources.files("console").joinpath("static")
+        built = static.joinpath(BUILT)
+        read = {
+            found.name: found.read_bytes()
+            for folder in (static, built)
+            if folder.is_dir()
+            for found in folder.iterdir()
+            if found.is_file()
+        }
+        for name, content in read.items():
+            if not name.endswith(_BROTLI):
+                self._add(name, content, read.get(name + _BROTLI))
         for name, file in list(self._files.items()):
-            if name.endswith(".js"):
+            if name.endswith(".js") and name + _BROTLI not in read:
                 self._add(name, _IMPORTED.sub(self._address, file.content))
         for count in range(MOST_COUNTED + 1):
             self._add(f"count-{count}.svg", _counting(self._files["icon.svg"].content, count))
 
-    def _add(self, name: str, content: bytes) -> None:
+    def _add(self, name: str, content: bytes, brotli: bytes | None = None) -> None:
         media_type = _MEDIA_TYPES[f".{name.rpartition('.')[2]}"]
-        self._files[name] = _File(content, media_type, sha256(content).hexdigest()[:16])
+        compressed = {} if brotli is None else {"br": brotli}
+        if len(content) >= _LEAST_COMPRESSED:
+            compressed["gzip"] = gzip.compress(content, mtime=0)
+        self._files[name] = _File(content, compressed, media_type, sha256(content).hexdigest()[:16])
+
+    def has(self, name: str) -> bool:
+        """Returns whether there is a file of a name."""
+        return name in self._files
 
     def _address(self, imported: re.Match[bytes]) -> bytes:
         return f'"{self.url_of(imported[1].decode())}";'.encode()
@@ -58,9 +90,19 @@ class StaticFiles:
         file = self._files.get(request.match_info["name"])
         if file is None or file.version != request.match_info["version"]:
             raise web.HTTPNotFound
-        return web.Response(
-            body=file.content, content_type=file.media_type, charset="utf-8", headers={"Cache-Control": IMMUTABLE}
-        )
+        headers = {"Cache-Control": IMMUTABLE, "Vary": "Accept-Encoding"}
+        content = file.content
+        taken = _codings(request.headers.get("Accept-Encoding", ""))
+        coding = next((each for each in file.compressed if each in taken), None)
+        if coding is not None:
+            content, headers["Content-Encoding"] = file.compressed[coding], coding
+        return web.Response(body=content, content_type=file.media_type, charset="utf-8", headers=headers)
+
+
+def _codings(accepted: str) -> set[str]:
+    """Returns the codings that a header `Accept-Encoding` names, other than to refuse them."""
+    named = (_CODING.fullmatch(coding.strip()) for coding in accepted.lower().split(","))
+    return {coding[1] for coding in named if coding is not None}
 
 
 def _counting(icon: bytes, count: int) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from console.definitions.kinds import AGENT, CONNECTOR, ENVIRONMENT, GRAPH, WORKFLOW
+from console.definitions.steps import step_nodes
 from console.definitions.versions import NO_VERSION, VersionList, read_versions, shown_variables, version_of
 from console.pages.schedules import new_idempotency_key, schedules_of
 from console.paging import all_items
@@ -102,7 +103,7 @@ async def show_one(visit: Visit) -> PageResult:
             "active": answer.workflow.status == WORKFLOW_STATUS_ACTIVE,
             "version": answer.version,
             "parameters": [_parameter(parameter) for parameter in definition.get("parameters") or ()],
-            "drawing": dag.draw(_nodes(window.steps)),
+            "drawing": dag.draw(step_nodes(window.steps)),
             "window": window,
             "references": references(visit, definition, answer.resources),
             "variables": shown_variables(answer.variables),
@@ -200,30 +201,6 @@ def _may_start(record: KeyRecord, workflow: Workflow) -> bool:
     if record.state != "active" or SCOPE_RUNS_CREATE not in record.key.scopes:
         return False
     return access.mode == WorkflowAccess.MODE_ALL_ACTIVE or workflow.workflow_id in access.workflow_ids
-
-
-def _nodes(steps: Sequence[Mapping[str, Any]]) -> list[dag.Node]:
-    return [
-        dag.Node(
-            step=step["step"],
-            title=step.get("name") or step["step"],
-            needs=step.get("needs") or (),
-            note=_note(step),
-            css_class="warn" if step.get("approval") is not None else "",
-        )
-        for step in steps
-    ]
-
-
-def _note(step: Mapping[str, Any]) -> str:
-    if step.get("approval") is not None:
-        return "approval"
-    agent = step.get("agent") or "no agent"
-    if step.get("workflow") is not None:
-        version = "" if step.get("version") is None else f", version {step['version']}"
-        agent = f"workflow {step['workflow']}{version}"
-    notes = ("optional" if step.get("optional") else "", "no outputs" if step.get("outputs") is False else "")
-    return ", ".join([str(agent), *filter(None, notes)])
 
 
 def _parameter(declared: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -47,7 +47,12 @@ class Rendering:
             "verbatim": verbatim,
         }
         self.environment.tests["containing"] = _contains
-        self.environment.globals |= {"static": files.url_of, "api_url": api_url, "preferences": Preferences()}
+        self.environment.globals |= {
+            "static": files.url_of,
+            "has_static": files.has,
+            "api_url": api_url,
+            "preferences": Preferences(),
+        }
 
     def page(self, template: str, context: Mapping[str, Any]) -> str:
         """Returns the page that a template renders from a context."""

@@ -5,6 +5,7 @@ import re
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import NewPerson, Screen
+from tests.browser.editing import write, written
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
 
@@ -40,16 +41,14 @@ def test_a_workflow_is_written_mended_compared_saved_and_activated(console: Serv
     page = screen.page
     screen.open("/workflows")
     page.get_by_role("link", name="New workflow").click()
-    manifest = page.get_by_label("Manifest")
-    manifest.fill(NEW)
+    write(page, NEW)
     page.get_by_role("button", name="Check").click()
     problem = page.get_by_role("alert")
     expect(problem).to_contain_text("Line 6: steps[0].need is not a known field")
     problem.get_by_role("link", name="Line 6").click()
-    assert page.evaluate("getSelection().toString()") == "  need: []"
-    assert page.locator("#line-6").inner_text() == "6"
+    assert page.evaluate("getSelection().toString()") == "need: []"
 
-    manifest.fill(NEW.replace("  need: []\n", ""))
+    write(page, NEW.replace("  need: []\n", ""))
     page.get_by_role("button", name="Check").click()
     page.get_by_role("button", name="Save as version 1").click()
     expect(page.get_by_role("status")).to_have_text("Saved as version 1.")
@@ -58,8 +57,8 @@ def test_a_workflow_is_written_mended_compared_saved_and_activated(console: Serv
     expect(page.get_by_role("status")).to_contain_text("can be started now")
 
     page.get_by_role("link", name="Edit").click()
-    expect(manifest).to_have_value(re.compile("name: Written here"))
-    manifest.fill(manifest.input_value() + "description: Says it again.\n")
+    expect(page.locator("textarea[name=text]")).to_have_value(re.compile("name: Written here"))
+    write(page, written(page) + "description: Says it again.\n")
     page.get_by_role("button", name="Check").click()
     difference = page.get_by_role("region", name="What saving would change")
     expect(difference.locator("ins")).to_have_text(["+description: Says it again."])
@@ -85,12 +84,11 @@ def test_a_save_over_a_version_of_somebody_else_is_told_and_loses_nothing(
     page.get_by_role("link", name="disputed").click()
     page.get_by_role("link", name="Edit").click()
     console.admin.apply(agent.format(2))
-    manifest = page.get_by_label("Manifest")
-    manifest.fill(agent.format(3))
+    write(page, agent.format(3))
     page.get_by_role("button", name="Check").click()
     expect(page.get_by_role("alert")).to_contain_text("saved version 2 meanwhile")
     expect(page.get_by_role("region", name="What was changed meanwhile").locator("ins")).to_contain_text(["return 2"])
-    expect(manifest).to_have_value(agent.format(3))
+    expect(page.locator("textarea[name=text]")).to_have_value(agent.format(3))
     page.get_by_role("button", name="Check").click()
     page.get_by_role("button", name="Save as version 3").click()
     expect(page.get_by_role("status")).to_have_text("Saved as version 3.")
@@ -123,19 +121,18 @@ def test_a_connector_is_written_mended_and_changed_as_a_manifest(console: Servic
     page = screen.page
     screen.open("/resources/connectors")
     page.get_by_role("link", name="New connector").click()
-    manifest = page.get_by_label("Manifest")
     text = "kind: Connector\nname: written-inbox\ntype: s3\nbucket: docs\nprefixes:\n- incoming\n"
-    manifest.fill(text)
+    write(page, text)
     page.get_by_role("button", name="Check").click()
     expect(page.get_by_role("alert")).to_contain_text("Line 6: prefixes[0]")
-    manifest.fill(text.replace("incoming", "incoming/") + "secret: inbox-key\n")
+    write(page, text.replace("incoming", "incoming/") + "secret: inbox-key\n")
     page.get_by_role("button", name="Check").click()
     page.get_by_role("button", name="Save as version 1").click()
     expect(page.get_by_role("status")).to_have_text("Saved as version 1.")
     expect(page.get_by_text("A workflow that reads from it is not ready")).to_be_visible()
 
     page.get_by_role("link", name="Edit").click()
-    manifest.fill(manifest.input_value().replace("bucket: docs", "bucket: other-docs"))
+    write(page, written(page).replace("bucket: docs", "bucket: other-docs"))
     page.get_by_role("button", name="Check").click()
     difference = page.get_by_role("region", name="What saving would change")
     expect(difference.locator("ins")).to_have_text(["+bucket: other-docs"])
@@ -143,7 +140,7 @@ def test_a_connector_is_written_mended_and_changed_as_a_manifest(console: Servic
     page.get_by_role("link", name="Version 1", exact=True).first.click()
     expect(page.get_by_text("This is version 1")).to_be_visible()
     page.get_by_role("link", name="Go back to version 1").click()
-    expect(manifest).to_have_value(re.compile("bucket: docs"))
+    expect(page.locator("textarea[name=text]")).to_have_value(re.compile("bucket: docs"))
 
 
 def test_a_workflow_and_its_agent_lead_to_what_they_use_and_back(console: Service, signed_in: NewPerson) -> None:

@@ -3,6 +3,7 @@
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import NewPerson, Screen
+from tests.browser.editing import write, written
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
 
@@ -54,6 +55,21 @@ def test_a_form_whose_session_ended_is_as_it_was_after_the_sign_in(
     expect(page.get_by_label("Source addresses")).to_have_value("203.0.113.0/24\n2001:db8::/32")
     page.get_by_role("button", name="Create key").click()
     expect(page.get_by_role("heading", name="The key is made")).to_be_visible()
+
+
+def test_a_manifest_under_way_outlives_the_session(chromium: Browser, console: Service, signed_in: NewPerson) -> None:
+    screen = signed_in("drafting", ROLE_ADMINISTRATOR)
+    page = screen.page
+    screen.open("/workflows/new")
+    expect(page.locator("#verdict")).to_contain_text("It is valid.")
+    end_sessions_elsewhere(chromium, console, "drafting")
+    write(page, "kind: Workflow\nname: Not lost\nsteps: []\n")
+    expect(page.locator("#verdict")).to_contain_text("could not be checked")
+    page.get_by_role("button", name="Check").click()
+    page.get_by_role("main").get_by_role("link", name="Sign in").click()
+    screen.sign_in("drafting", NEW.format("drafting"))
+    expect(page.get_by_role("status").first).to_contain_text("The form is as you sent it")
+    assert written(page) == "kind: Workflow\nname: Not lost\nsteps: []\n"
 
 
 def test_the_question_about_several_runs_is_asked_again_after_the_sign_in(

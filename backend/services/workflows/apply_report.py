@@ -25,6 +25,7 @@ class Report(NamedTuple):
     """Outcome of one manifest or workflow; see the fields of `AppliedResource`.
 
     `before` and `after` are the old and new definition, if a comparison was requested and they may differ.
+    `workflow` is the definition of a workflow, if definitions were requested.
     """
 
     applied: ApplyResult
@@ -32,6 +33,7 @@ class Report(NamedTuple):
     warnings: list[str]
     before: Definition | None = None
     after: Definition | None = None
+    workflow: Definition | None = None
 
 
 def reports(tx: Tx, applied: Iterable[ApplyResult], capabilities: Capabilities, *, definitions: bool) -> list[Report]:
@@ -96,10 +98,12 @@ def _of_workflow(
     ]
     if definition["publish"] and not GRAPHS.installed:
         warnings.append(f"Nothing is published to knowledge graphs: {GRAPHS.not_installed}.")
-    if not definitions or one.previous_version is None or one.outcome != "updated":
+    if not definitions:
         return Report(one, not_ready, warnings)
+    if one.previous_version is None or one.outcome != "updated":
+        return Report(one, not_ready, warnings, workflow=definition)
     before = _described(tx, one.id, one.previous_version, one.previous_status)
-    return Report(one, not_ready, warnings, before, _described(tx, one.id, version, status))
+    return Report(one, not_ready, warnings, before, _described(tx, one.id, version, status), definition)
 
 
 def _of_resource(tx: Tx, one: ApplyResult, capabilities: Capabilities, *, definitions: bool) -> Report:

@@ -273,9 +273,11 @@ def apply_files(
     if not request.dry_run:
         packages.wake()
     used = {name for manifest in manifests for name in manifest.variables}
-    return workflows_pb2.ApplyManifestsResponse(
-        items=[applied_message(one, dry_run=request.dry_run) for one in done], used_variables=sorted(used)
-    )
+    items = [applied_message(one, dry_run=request.dry_run) for one in done]
+    for one, item in zip(done, items, strict=True):
+        if request.dry_run and one.workflow is not None and (item.kind, item.name) in expected:
+            item.definition = json.dumps(one.workflow, ensure_ascii=False)
+    return workflows_pb2.ApplyManifestsResponse(items=items, used_variables=sorted(used))
 
 
 def _variables(request: workflows_pb2.ApplyManifestsRequest) -> Variables:

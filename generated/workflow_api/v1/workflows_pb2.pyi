@@ -732,6 +732,7 @@ class AppliedResource(_message.Message):
     MANIFEST_DIFFERENCE_FIELD_NUMBER: _builtins.int
     SET_NAME_FIELD_NUMBER: _builtins.int
     PREVIOUS_SET_FIELD_NUMBER: _builtins.int
+    DEFINITION_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """`Environment`, `Connector`, `Agent`, `KnowledgeGraph` or `Workflow`."""
     name: _builtins.str
@@ -754,6 +755,8 @@ class AppliedResource(_message.Message):
     """The set that owns it now, or after a dry run were it applied; absent where none does."""
     previous_set: _builtins.str
     """The set that owned it before; absent where none did."""
+    definition: _builtins.str
+    """Of a dry run, of a workflow that `expected` names: the manifest with its defaults, as a JSON object."""
     @_builtins.property
     def changed_resources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The agents and environments whose change made this version of a workflow, each as `Agent counter`."""
@@ -782,17 +785,22 @@ class AppliedResource(_message.Message):
         manifest_difference: _builtins.str = ...,
         set_name: _builtins.str | None = ...,
         previous_set: _builtins.str | None = ...,
+        definition: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_previous_set", b"_previous_set", "_previous_version", b"_previous_version", "_set_name", b"_set_name", "previous_set", b"previous_set", "previous_version", b"previous_version", "set_name", b"set_name"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_definition", b"_definition", "_previous_set", b"_previous_set", "_previous_version", b"_previous_version", "_set_name", b"_set_name", "definition", b"definition", "previous_set", b"previous_set", "previous_version", b"previous_version", "set_name", b"set_name"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_previous_set", b"_previous_set", "_previous_version", b"_previous_version", "_set_name", b"_set_name", "changed_resources", b"changed_resources", "difference", b"difference", "id", b"id", "kind", b"kind", "manifest_difference", b"manifest_difference", "name", b"name", "not_ready", b"not_ready", "outcome", b"outcome", "previous_set", b"previous_set", "previous_version", b"previous_version", "set_name", b"set_name", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_definition", b"_definition", "_previous_set", b"_previous_set", "_previous_version", b"_previous_version", "_set_name", b"_set_name", "changed_resources", b"changed_resources", "definition", b"definition", "difference", b"difference", "id", b"id", "kind", b"kind", "manifest_difference", b"manifest_difference", "name", b"name", "not_ready", b"not_ready", "outcome", b"outcome", "previous_set", b"previous_set", "previous_version", b"previous_version", "set_name", b"set_name", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__definition: _TypeAlias = _typing.Literal["definition"]  # noqa: Y015
+    _WhichOneofArgType__definition: _TypeAlias = _typing.Literal["_definition", b"_definition"]  # noqa: Y015
     _WhichOneofReturnType__previous_set: _TypeAlias = _typing.Literal["previous_set"]  # noqa: Y015
     _WhichOneofArgType__previous_set: _TypeAlias = _typing.Literal["_previous_set", b"_previous_set"]  # noqa: Y015
     _WhichOneofReturnType__previous_version: _TypeAlias = _typing.Literal["previous_version"]  # noqa: Y015
     _WhichOneofArgType__previous_version: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version"]  # noqa: Y015
     _WhichOneofReturnType__set_name: _TypeAlias = _typing.Literal["set_name"]  # noqa: Y015
     _WhichOneofArgType__set_name: _TypeAlias = _typing.Literal["_set_name", b"_set_name"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__definition) -> _WhichOneofReturnType__definition | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__previous_set) -> _WhichOneofReturnType__previous_set | None: ...
     @_typing.overload

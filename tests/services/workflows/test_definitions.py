@@ -1,5 +1,6 @@
 """DefinitionsService: versions as manifests, what differs between them, and saving only what one has seen."""
 
+import json
 import textwrap
 from typing import Any
 
@@ -60,6 +61,17 @@ def test_a_manifest_that_was_read_applies_without_a_change(workflows: Workflows,
         assert (found.name, found.version, found.newest_version) == (name, 1, 1)
         (item,) = save(workflows, found.text, (kind, name, 1))
         assert (item.id, item.outcome) == (found.id, "unchanged")
+
+
+def test_a_dry_run_of_an_expected_workflow_has_its_definition(workflows: Workflows) -> None:
+    workflows.apply(RESOURCES)
+    text = READY.replace("name: Ready", "name: Planned")
+    (item,) = save(workflows, text, ("Workflow", "Planned", 0), dry_run=True)
+    assert [step["step"] for step in json.loads(item.definition)["steps"]]
+    (item,) = save(workflows, text, dry_run=True)
+    assert not item.HasField("definition")
+    (item,) = save(workflows, text, ("Workflow", "Planned", 0))
+    assert not item.HasField("definition")
 
 
 def test_a_version_is_listed_with_who_saved_it_and_what_made_it(workflows: Workflows, definitions: Caller) -> None:

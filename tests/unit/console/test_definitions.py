@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -128,7 +129,7 @@ def test_a_page_with_very_many_problems_has_at_most_40_kb_beside_the_text() -> N
     page = html(view(backend, text=text))
     assert len(page.encode()) - len(text) < 40_000
     assert "It has 3000 problems" in page
-    shown = page.count('data-line="')
+    shown = page.count('<li><a href="#line-')
     assert 0 < shown <= 50
     assert f"And {3_000 - shown:,} more" in page
 
@@ -331,3 +332,44 @@ def test_only_administrators_change_definitions(path: str) -> None:
         assert roles_of(method, f"{path}/new") == roles_of(method, f"{path}/{{definition_id}}/edit") == ADMINISTRATORS
     assert roles_of("GET", f"{path}/{{definition_id}}/compare") == ONLOOKERS
     assert roles_of("GET", "/agents") == roles_of("GET", "/agents/{definition_id}") == ONLOOKERS
+
+
+def live(backend: MemoryServices, **form: str) -> View:
+    return view(backend, do="live", **form)
+
+
+def test_a_text_under_way_is_checked_as_by_the_button_and_the_answer_is_the_verdict_alone() -> None:
+    backend = services()
+    answer = live(backend)
+    (asked,) = backend.asked(APPLY)
+    assert asked.dry_run
+    page = html(answer)
+    assert (answer.status, "It is valid." in page, "<main" in page, "Save" in page) == (200, True, False, False)
+
+
+def test_a_problem_of_a_text_under_way_is_no_failure_of_the_request() -> None:
+    backend = services()
+    backend.answers[APPLY] = invalid(("manifest:2: name", f"must be short {EVIL}"))
+    answer = live(backend)
+    page = html(answer)
+    assert answer.status == 200
+    assert page.count('data-line="2"') == 2
+    assert EVIL not in page
+    assert 'id="graph"' not in page
+
+
+def test_a_text_under_way_says_that_somebody_saved_meanwhile() -> None:
+    newer = Manifest(kind="Agent", id="agt_1", name="counter", version=3, newest_version=3, text=TEXT)
+    answer = live(services(GetManifest=newer))
+    assert answer.status == 200
+    assert "meanwhile: Check shows what they changed" in html(answer)
+
+
+def test_a_checked_workflow_is_drawn_with_as_many_steps_as_fit() -> None:
+    steps = [{"step": f"step-{number}", "agent": EVIL, "needs": ["step-0"] if number else []} for number in range(45)]
+    backend = services()
+    backend.answers[APPLY] = applied(kind="Workflow", definition=json.dumps({"steps": steps}))
+    page = html(live(backend))
+    assert page.count('class="step"') == 40
+    assert "5 more steps are not drawn" in page
+    assert EVIL not in page

@@ -150,6 +150,16 @@ def test_a_wheel_with_the_redaction_has_all_of_its_tables(dist: Path, project: s
         assert "redaction/rules/national.toml" in tables <= set(archive.namelist())
 
 
+def test_the_wheel_has_the_editor_of_manifests_with_its_licences_and_no_source_of_it(dist: Path) -> None:
+    [wheel] = dist.glob("workflow_api-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        bundle = archive.read("console/static/built/manifest-editor.js").decode()
+    assert "console/static/built/manifest-editor.js.br" in names
+    assert [name for name in names if name.startswith("console/editor/") or "node_modules" in name] == []
+    assert "Copyright (C) 2018-2021 by Marijn Haverbeke" in bundle
+
+
 def test_a_folder_with_content_is_refused_and_kept(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     code, text = said(sys.executable, ROOT / "scripts" / "dist.py", tmp_path, cwd=ROOT)

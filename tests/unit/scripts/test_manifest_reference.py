@@ -12,7 +12,7 @@ from backend.services.workflows.manifests.nodes import Problem
 from backend.services.workflows.manifests.records import Either, Field, ListOf, MapOf, Record, Variant
 from backend.services.workflows.manifests.shapes import Shape
 from backend.services.workflows.manifests.yaml_reader import read_documents
-from scripts.manifest_reference import PAGE, with_tables
+from scripts.manifest_reference import PAGE, SCHEMA, schema_text, with_tables
 from tests.support.content_checks import UNBOUNDED
 
 DOCUMENT = PAGE.read_text(encoding="utf-8")
@@ -40,6 +40,10 @@ FIELDS = [each for kind, rules in KINDS.items() for each in fields(kind, rules)]
 
 def test_its_tables_are_those_of_the_rules() -> None:
     assert with_tables(DOCUMENT) == DOCUMENT, "run scripts/manifest_reference.py"
+
+
+def test_the_schema_of_the_console_is_that_of_the_rules() -> None:
+    assert SCHEMA.read_text(encoding="utf-8") == schema_text(), "run scripts/manifest_reference.py"
 
 
 def test_a_page_that_lacks_a_table_is_refused() -> None:

@@ -1,10 +1,11 @@
 """Shapes of lists and objects in manifests, composed of other shapes; each reads a node and gives a JSON Schema."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
+from backend.common.errors import suggestion
 from backend.common.json_text import JsonObject
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem, member
 from backend.services.workflows.manifests.shapes import INVALID, JsonSchema, OneOf, Shape, Text
@@ -121,6 +122,15 @@ def _or_null(schema: JsonSchema) -> JsonSchema:
     return dict(schema)
 
 
+_MOST_SUGGESTED: Final = 50
+"""Problems up to which an unknown field gets a suggestion, which takes time."""
+
+
+def _unknown(given: str, known: Sequence[str], *, suggest: bool) -> str:
+    meant = suggestion(given, known) if suggest else ""
+    return f"is not a known field{f'.{meant} Known' if meant else '; known'} are: {', '.join(known)}"
+
+
 @dataclass(frozen=True)
 class Record:
     """An object of known fields; an unknown field is refused, and null counts as absent."""
@@ -144,8 +154,8 @@ class Record:
             return INVALID
         for given, inner in node.value.items():
             if given not in self.fields and given not in self.also:
-                known = ", ".join((*self.also, *self.fields))
-                problems.append(Problem(inner.line, member(name, given), f"is not a known field; known are: {known}"))
+                reason = _unknown(given, (*self.also, *self.fields), suggest=len(problems) < _MOST_SUGGESTED)
+                problems.append(Problem(inner.line, member(name, given), reason))
         values: JsonObject = {}
         for expected, entry in self.fields.items():
             inner = node.value.get(expected)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
+from backend.common.errors import suggestion
 from backend.common.json_text import JsonMapping, JsonObject
 from backend.services.workflows.manifests.approvals import approval_problems
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem
@@ -66,6 +67,7 @@ _WORK_FIELDS: Final = ("agent", "approval", "workflow")
 _UNIQUE: Final = (("steps", "step"), ("parameters", "name"), ("publish", "knowledge_graph"), ("schedules", "name"))
 
 _MOST_CYCLES: Final = 20
+_MOST_SUGGESTED: Final = 10
 _MOST_IN_CYCLES: Final = 50
 """Most steps in which cycles are searched, a bound for hostile manifests; a workflow may have fewer."""
 
@@ -142,10 +144,15 @@ def _graph(definition: JsonObject) -> Iterator[Violation]:
         for _, step in members(definition, "steps")
         if step.get("step")
     }
+    suggestions = 0
     for index, step in members(definition, "steps"):
         for position, need in enumerate(step.get("needs") or ()):
             if need and need not in needs:
-                yield Violation(("steps", index, "needs", position), f"must name a step; there is no step {need}")
+                # A suggestion takes time.
+                meant = suggestion(need, needs) if suggestions < _MOST_SUGGESTED else ""
+                suggestions += 1
+                reason = f"must name a step; there is no step {need}{f'.{meant}' if meant else ''}"
+                yield Violation(("steps", index, "needs", position), reason)
     places = {step["step"]: index for index, step in reversed(members(definition, "steps")) if step.get("step")}
     for cycle in islice(_cycles(dict(islice(needs.items(), _MOST_IN_CYCLES))), _MOST_CYCLES):
         first = min(range(len(cycle)), key=lambda position: places[cycle[position]])

@@ -1,4 +1,4 @@
-from backend.common.errors import id_not_found_message, not_found_message
+from backend.common.errors import id_not_found_message, not_found_message, suggestion
 
 
 def test_names_that_come_close_are_told_whatever_their_case() -> None:
@@ -13,3 +13,8 @@ def test_a_name_in_the_place_of_an_id_is_told_with_the_id() -> None:
     assert id_not_found_message("key", "digest-bot", {"ak_1": "digest-bot", "ak_2": "other"}) == (
         "There is no key digest-bot. Did you mean digest-bot (ak_1)?"
     )
+
+
+def test_very_long_names_and_very_many_are_not_compared() -> None:
+    assert suggestion("reader" * 30, ["reader" * 30]) == ""
+    assert suggestion("reader", [*map(str, range(1_000)), "reader"]) == ""

@@ -37,6 +37,25 @@ def test_unknown_fields_are_refused_with_those_that_are_known() -> None:
     assert found == {"a.yaml:3: colour": "is not a known field; known are: store, kind, name, base_iri"}
 
 
+def test_an_unknown_field_is_told_with_the_known_one_that_it_is_like() -> None:
+    found = problems("kind: KnowledgeGraph\nname: g\nstor: folder\n")
+    reason = "is not a known field. Did you mean store? Known are: store, kind, name, base_iri"
+    assert found == {"a.yaml:3: stor": reason}
+
+
+def test_only_the_first_of_very_many_unknown_fields_are_compared() -> None:
+    fields = "".join(f"stor{number}: x\n" for number in range(120))
+    found = problems(f"kind: KnowledgeGraph\nname: g\n{fields}")
+    assert sum("Did you mean store?" in reason for reason in found.values()) == 50
+    assert len(found) == 120
+
+
+def test_a_need_of_no_step_is_told_with_the_step_that_it_is_like() -> None:
+    steps = "- {step: reader, agent: a}\n- {step: b, agent: a, needs: [readr]}\n"
+    found = problems(f"kind: Workflow\nname: w\nsteps:\n{steps}")
+    assert found == {"a.yaml:5: steps[1].needs[0]": "must name a step; there is no step readr. Did you mean reader?"}
+
+
 def test_a_field_of_a_later_release_is_unknown() -> None:
     text = "kind: Workflow\nname: w\nsteps:\n  - {step: a, agent: b, retries: 3}\n"
     assert "a.yaml:4: steps[0].retries" in problems(text)

@@ -1,0 +1,62 @@
+// The editor of manifests: takes the place of a text area, which keeps the text for the form.
+import { completionKeymap } from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { indentOnInput, indentUnit } from "@codemirror/language";
+import { lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
+import { searchKeymap } from "@codemirror/search";
+import { EditorState } from "@codemirror/state";
+import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
+import { StyleModule } from "style-mod";
+import { helpFrom } from "./help.js";
+import { manifestLanguage } from "./yaml.js";
+
+// The console's policy allows no <style>: the rules become a style sheet of the document, in a layer below the console's.
+const sheet = new CSSStyleSheet();
+StyleModule.mount = (_, modules) => {
+  sheet.replaceSync(`@layer editor {${[modules].flat().map((each) => each.getRules()).join("\n")}}`);
+  if (!document.adoptedStyleSheets.includes(sheet)) document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+};
+
+const indented = (line) => line.from + line.text.length - line.text.trimStart().length;
+
+// Replaces a text area by an editor; returns how to choose a line, to show problems, and to focus it.
+export function replace(area, { readSchema, label, help, longest, changed }) {
+  const view = new EditorView({
+    state: EditorState.create({
+      doc: area.value,
+      extensions: [
+        lineNumbers(), lintGutter(), history(), drawSelection(), indentOnInput(),
+        highlightActiveLine(), indentUnit.of("  "), EditorState.tabSize.of(2),
+        keymap.of([...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap,
+          ...lintKeymap, indentWithTab]),
+        manifestLanguage, helpFrom(readSchema),
+        EditorState.changeFilter.of((change) => !change.docChanged || change.newDoc.length <= Math.max(longest, change.startState.doc.length)),
+        EditorView.contentAttributes.of({ "aria-labelledby": label, "aria-describedby": help, autocapitalize: "off" }),
+        EditorView.updateListener.of((update) => {
+          if (!update.docChanged) return;
+          area.value = update.state.doc.toString();
+          changed();
+        }),
+      ],
+    }),
+  });
+  area.parentElement.after(view.dom);
+  area.parentElement.hidden = true;
+
+  function choose(number) {
+    const line = view.state.doc.line(Math.min(Math.max(number, 1), view.state.doc.lines));
+    view.dispatch({ selection: { anchor: indented(line), head: line.to }, effects: EditorView.scrollIntoView(line.from, { y: "center" }) });
+    view.focus();
+  }
+
+  // Problems are { line, message }.
+  function show(problems) {
+    const { doc } = view.state;
+    view.dispatch(setDiagnostics(view.state, problems.map(({ line, message }) => {
+      const found = doc.line(Math.min(Math.max(line, 1), doc.lines));
+      return { from: indented(found), to: found.to, severity: "error", message };
+    })));
+  }
+
+  return { choose, show, focus: () => view.focus() };
+}

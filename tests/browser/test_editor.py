@@ -1,0 +1,170 @@
+"""The editor of manifests in a real browser: colours, help, errors and the graph while typing."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewPerson, Screen
+from tests.browser.editing import write
+from tests.browser.sweep import wrong_in_both_schemes
+from tests.support.service import Service
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
+
+FLOW = """kind: Workflow
+name: Drawn while typing
+steps:
+- step: first
+  agent: echo
+- step: second
+  agent: echo
+  needs: [first]
+"""
+MOST_BYTES = 150_000
+"""Most bytes of the page with its style and scripts, as they cross the wire."""
+
+
+@pytest.fixture
+def editing(signed_in: NewPerson, request: pytest.FixtureRequest) -> Iterator[Screen]:
+    screen = signed_in(request.node.name.replace("_", "-")[-60:], ROLE_ADMINISTRATOR)
+    screen.open("/workflows/new")
+    expect(screen.page.locator(".cm-editor")).to_be_visible()
+    yield screen
+    assert screen.complaints == []
+
+
+def test_an_error_stands_at_its_line_while_typing_and_goes_when_it_is_mended(editing: Screen) -> None:
+    page = editing.page
+    write(page, FLOW.replace("needs:", "need:"))
+    said = page.get_by_role("status").and_(page.locator("#verdict"))
+    expect(said).to_contain_text("Line 8: steps[1].need is not a known field. Did you mean needs?")
+    expect(page.locator(".cm-lintRange-error")).to_have_text("need: [first]")
+    said.get_by_role("link", name="Line 8").click()
+    page.keyboard.type("needs: [first]")
+    expect(said).to_contain_text("It is valid.")
+    expect(page.locator(".cm-lintRange-error")).to_have_count(0)
+    # Nobody has pressed Check.
+    assert editing.path == "/workflows/new"
+    expect(page.get_by_role("button", name="Save")).to_have_count(0)
+
+
+def test_the_graph_beside_the_text_follows_it_and_stays_while_there_is_an_error(editing: Screen) -> None:
+    page = editing.page
+    write(page, FLOW)
+    boxes = page.locator("#graph .step")
+    expect(boxes).to_have_count(2)
+    write(page, FLOW + "- step: third\n  agnt: echo\n")
+    expect(page.locator("#verdict")).to_contain_text("steps[2].agnt")
+    expect(boxes).to_have_count(2)
+    write(page, FLOW + "- step: third\n  agent: echo\n")
+    expect(boxes).to_have_count(3)
+
+
+def test_yaml_has_colours(editing: Screen) -> None:
+    page = editing.page
+    write(page, "# why\nkind: Workflow\n")
+    line = page.locator(".cm-line")
+    colours = [
+        line.nth(number).locator("span").first.evaluate("(part) => getComputedStyle(part).color") for number in (0, 1)
+    ]
+    assert colours[0] != colours[1]
+    page.emulate_media(color_scheme="dark")
+    assert line.nth(1).locator("span").first.evaluate("(part) => getComputedStyle(part).color") != colours[1]
+
+
+def test_fields_values_and_names_that_exist_are_offered(editing: Screen, console: Service) -> None:
+    console.admin.apply("kind: Environment\nname: offered-room\n")
+    page = editing.page
+    write(page, FLOW + "  ")
+    page.keyboard.type("env")
+    options = page.get_by_role("listbox").get_by_role("option")
+    expect(options).to_contain_text(["environment"])
+    expect(page.locator(".cm-completionInfo")).to_contain_text("environment")
+    options.first.click()
+    expect(page.locator("textarea[name=text]")).to_have_value(FLOW + "  environment: ")
+    page.keyboard.type("offer")
+    expect(options).to_have_text(["offered-room"])
+    options.first.click()
+    expect(page.locator("textarea[name=text]")).to_have_value(FLOW + "  environment: offered-room")
+    page.keyboard.press("Enter")
+    page.keyboard.type("needs: [f")
+    expect(options).to_have_text(["first"])
+
+
+def test_a_field_is_explained_under_the_pointer(editing: Screen) -> None:
+    page = editing.page
+    write(page, FLOW)
+    page.locator(".cm-line", has_text="needs:").get_by_text("needs").hover()
+    expect(page.locator(".cm-tooltip .explained")).to_contain_text("needs")
+    expect(page.locator(".cm-tooltip .explained")).to_contain_text("list")
+
+
+def test_the_keyboard_alone_enters_and_leaves_the_text(editing: Screen) -> None:
+    page = editing.page
+    write(page, "kind: Workflow\n")
+    page.keyboard.press("Tab")
+    expect(page.locator("textarea[name=text]")).to_have_value("kind: Workflow\n  ")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("textbox", name="Manifest")).not_to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    expect(page.get_by_role("textbox", name="Manifest")).to_be_focused()
+    expect(page.locator("textarea[name=text]")).to_have_value("kind: Workflow\n  ")
+    expect(page.get_by_text("press Escape, then Tab, to leave the text")).to_be_visible()
+
+
+def test_the_page_excludes_nobody_and_fits_the_screen(editing: Screen) -> None:
+    page = editing.page
+    write(page, FLOW.replace("needs:", "need:"))
+    expect(page.locator(".cm-lintRange-error")).to_have_count(1)
+    assert wrong_in_both_schemes(page, "with a problem") == {}
+    write(page, FLOW)
+    expect(page.locator("#graph .step")).to_have_count(2)
+    assert wrong_in_both_schemes(page, "with a graph") == {}
+
+
+def test_check_and_its_result_stay_in_sight_of_a_long_text(editing: Screen) -> None:
+    page = editing.page
+    write(page, FLOW + "# more\n" * 400)
+    expect(page.locator("#verdict")).to_contain_text("It is valid.")
+    expect(page.locator("#verdict")).to_be_in_viewport(ratio=1)
+    expect(page.get_by_role("button", name="Check")).to_be_in_viewport(ratio=1)
+
+
+def test_the_page_is_small_on_the_wire(signed_in: NewPerson) -> None:
+    screen = signed_in("meter", ROLE_ADMINISTRATOR)
+    page = screen.page
+    session = page.context.new_cdp_session(page)
+    session.send("Network.enable")
+    session.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    counted: set[str] = set()
+    sizes: dict[str, float] = {}
+    kinds = {"Document", "Stylesheet", "Script"}
+    session.on(
+        "Network.responseReceived",
+        lambda seen: counted.add(seen["requestId"]) if seen["type"] in kinds else None,
+    )
+    session.on("Network.loadingFinished", lambda done: sizes.update({done["requestId"]: done["encodedDataLength"]}))
+    screen.open("/workflows/new")
+    expect(page.locator(".cm-editor")).to_be_visible()
+    expect(page.locator("#verdict")).not_to_have_text(re.compile("Not checked|Checking"))
+    assert 0 < sum(size for request, size in sizes.items() if request in counted) < MOST_BYTES
+
+
+def test_without_the_bundle_the_page_has_the_text_area_and_no_complaint(
+    signed_in: NewPerson,
+) -> None:
+    screen = signed_in("without-bundle", ROLE_ADMINISTRATOR)
+    page = screen.page
+    page.route("**/manifest-editor.js", lambda route: route.abort())
+    screen.open("/workflows/new")
+    area = page.get_by_label("Manifest")
+    area.fill(FLOW.replace("needs:", "need:"))
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("alert")).to_contain_text("Line 8: steps[1].need")
+    expect(page.locator(".cm-editor")).to_have_count(0)
+    area.fill(FLOW)
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("button", name="Save as version 1")).to_be_visible()
+    expect(page.locator("#graph .step")).to_have_count(2)
