@@ -24,13 +24,13 @@ from backend.resources.roots.tree import RootError, RootTree
 _INDEX: Final = "index.json"
 _MANIFEST: Final = "manifest.json"
 _LARGEST_JSON: Final = 4 * 2**20
-_LARGEST_READ: Final = 16 * 2**20
+LARGEST_READ: Final = 16 * 2**20
 _MOST_ENTRIES: Final = 1_000_000
 _MOST_LAYERS: Final = 200
 _DEEPEST_INDEX: Final = 3
 _LATEST: Final = 2**33
 _LARGEST_LAYER: Final = 32 * 2**30
-_CHUNK: Final = 2**20
+CHUNK: Final = 2**20
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _NAMED_BY_DIGEST: Final = re.compile(r"(?:blobs/sha256/)?([0-9a-f]{64})(?:\.json)?")
 _WHITEOUT: Final = ".wh."
@@ -45,7 +45,7 @@ class _BoundedFile(io.FileIO):
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Reads up to `size` bytes; raises RootError for too many."""
-        if size is None or not 0 <= size <= _LARGEST_READ:
+        if size is None or not 0 <= size <= LARGEST_READ:
             raise RootError("it has a header that is too long")
         return super().read(size)
 
@@ -212,7 +212,7 @@ def _copied(source: IO[bytes], target: Path) -> str:
     """Copies bytes into a file, and returns their digest."""
     found, size = hashlib.sha256(), 0
     with target.open("wb") as file:
-        while chunk := source.read(_CHUNK):
+        while chunk := source.read(CHUNK):
             size += len(chunk)
             if size > _LARGEST_LAYER:
                 raise RootError(f"it has a layer of more than {_LARGEST_LAYER // 2**20:,} MB")

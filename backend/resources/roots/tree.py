@@ -14,7 +14,7 @@ from backend.isolation.sandbox.root_view import PARTS, resolved
 MOST_FILES: Final = 400_000
 MOST_BYTES: Final = 16 * 2**30
 LONGEST_PATH: Final = 1_024
-_CHUNK: Final = 2**20
+CHUNK: Final = 2**20
 _DEEPEST: Final = 64
 
 
@@ -70,7 +70,7 @@ class RootTree:
         self._count()
         fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
-            while chunk := content.read(_CHUNK):
+            while chunk := content.read(CHUNK):
                 self._add_bytes(len(chunk))
                 file.write(chunk)
             file.flush()

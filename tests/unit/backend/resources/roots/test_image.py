@@ -137,10 +137,10 @@ def test_a_hostile_layer_is_refused(
 def test_a_header_that_is_too_long_is_not_read(
     tmp_path: Path, unpacked: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(image, "_LARGEST_READ", 2_048)
-    monkeypatch.setattr(tree, "_CHUNK", 1_024)
+    monkeypatch.setattr(image, "LARGEST_READ", 2_048)
+    monkeypatch.setattr(tree, "CHUNK", 1_024)
     archive = write_image(tmp_path / "image.tar", tar([entry("usr/" + "n" * 4_000)]))
-    monkeypatch.setattr(image, "_CHUNK", 1_024)
+    monkeypatch.setattr(image, "CHUNK", 1_024)
     with pytest.raises(RootError, match="a header that is too long"):
         unpacked(archive)
 
