@@ -64,7 +64,7 @@ def unpack_image(archive: Path, tree: RootTree, scratch: Path) -> None:
                 _unpack_layer(blobs, layer, tree, scratch)
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise RootError(f"it is not an image archive, or is damaged: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+    except (ArithmeticError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise RootError("it is not an image archive: its description is not as it must be") from error
 
 

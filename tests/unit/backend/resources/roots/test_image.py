@@ -123,6 +123,7 @@ def test_a_second_name_is_of_a_file_of_the_root(tmp_path: Path, unpacked: Callab
         ([entry("usr/f", b"1"), entry("usr/f/x", b"1")], "an entry below a file: usr/f/x"),
         ([entry("usr/" + "d/" * 70 + "x", b"1")], "a path that is not allowed"),
         ([entry("usr/big", b"1" * 2_000)], "more than 0 MB of files"),
+        ([entry("usr/late", pax_headers={"mtime": "inf"})], "its description is not as it must be"),
         ([entry(f"usr/{number}") for number in range(20)], "more than 10 files"),
     ],
 )
