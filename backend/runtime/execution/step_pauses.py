@@ -1,6 +1,6 @@
 """Stores the conversation of a step whose calls of tools wait for a person, and loads it with the decisions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -54,15 +54,12 @@ class StepPauses:
             decisions[call_id] = CallDecision(digest, approved, comment, by_deadline=row.decided_by is None)
         return PausedConversation(state["conversation"], decisions)
 
-    async def pause(self, paused: StepPaused, files: Sequence[StepFile], redacted: list[StageCounts]) -> StepPause:
+    async def pause(self, paused: StepPaused, redacted: list[StageCounts]) -> StepPause:
         """Returns the pause with its approvals, whose arguments of calls are swept where the policy redacts.
-
-        `files` are those that the attempt has stored.
 
         Raises:
             StepFailed: the arguments could not be swept.
         """
-        self.files += files
         approvals: list[AskedApproval] = []
         calls: dict[str, tuple[str, str]] = {}
         for call in paused.calls:

@@ -224,8 +224,10 @@ class StepWork:
             result = await run_step(tools.deps(self._read_value), request, self._on_progress)
         except StepPaused as paused:
             redacted = await texts.finish(paused.log)
-            stored = await self._store(folder, paused.shared) if folder.exists() else []
-            return await pauses.pause(paused, stored, redacted)
+            if folder.exists():
+                pauses.files += await self._store(folder, paused.shared)
+                await self.context.in_slow_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
+            return await pauses.pause(paused, redacted)
         if self.redaction is not None:
             # A sweep may take long, and steps of other runs must not wait for its slot.
             self.on_executed()
