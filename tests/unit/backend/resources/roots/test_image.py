@@ -176,3 +176,9 @@ def test_what_is_no_image_archive_is_refused(tmp_path: Path, unpacked: Callable[
     (tmp_path / "image.tar").write_bytes(content)
     with pytest.raises(RootError, match="it is not an image archive"):
         unpacked(tmp_path / "image.tar")
+
+
+def test_an_archive_of_very_many_files_is_refused(tmp_path: Path, unpacked: Callable[..., Path]) -> None:
+    (tmp_path / "image.tar").write_bytes(tar([entry(f"blobs/{number}") for number in range(10_001)]))
+    with pytest.raises(RootError, match="it has more than 10,000 entries"):
+        unpacked(tmp_path / "image.tar")
