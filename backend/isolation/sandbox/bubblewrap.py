@@ -70,6 +70,9 @@ TEMPLATE_USER_NAMESPACE: Final = (*NESTABLE_USER_NAMESPACE, *_HELD)
 
 _CERTIFICATES: Final = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 """Files of the host with the trusted authorities, which the machine's interpreter would look for in the root."""
+_LOOKUPS: Final = Path("/etc/nsswitch.conf")
+_LOOKUPS_OF_ROOT: Final = b"passwd: files\ngroup: files\nhosts: files dns\n"
+"""Modules within glibc alone: `setpriv` looks its user up, and would load those that the host names from the root."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
@@ -123,7 +126,7 @@ class Bubblewrap(Layer):
         command: Sequence[str],
         limits: Limits,
         readable: Readable,
-        fds: Sequence[int],
+        fds: Sequence[int],  # noqa: ARG002 - bubblewrap passes all open descriptors on
         link: int,
     ) -> Launch:
         """Wraps `command`; every writable path, /tmp and /dev/shm too, is in one tmpfs of `workspace_mb`."""
@@ -131,10 +134,9 @@ class Bubblewrap(Layer):
             # The filter is opened anew, for an offset of its own: each bubblewrap reads from the beginning.
             filter_fd = os.open(f"/proc/self/fd/{self._filters[limits.network]}", os.O_RDONLY)
             undo.callback(os.close, filter_fd)
-            fds = [filter_fd]
-            if limits.root is not None:
-                fds.append(_script())
-                undo.callback(os.close, fds[-1])
+            added = {} if limits.root is None else _files_of_root()
+            for fd in added.values():
+                undo.callback(os.close, fd)
             user = self.users.take() if self.own_user else None
             undo.pop_all()
         argv = [*self._wrapper, self._program, *NAMESPACES, "--die-with-parent", "--hostname", "step"]
@@ -142,8 +144,8 @@ class Bubblewrap(Layer):
         # Read-only, because the kernel's settings in /proc/sys belong to the host and are owned by root, which a step
         # may be, even without capabilities.
         argv += [*self._root(limits), "--proc", "/proc", "--remount-ro", "/proc"]
-        if limits.root is not None:
-            argv += ["--perms", "0555", "--file", str(fds[-1]), str(INTERPRETER / "bin" / "python3")]
+        for path, fd in added.items():
+            argv += ["--perms", "0555", "--file", str(fd), str(path)]
         layout = replace(
             LAYOUT,
             packages=None if limits.packages is None else self.place_of(limits.packages),
@@ -169,7 +171,7 @@ class Bubblewrap(Layer):
             environment=environment,
             layout=layout,
             processes=PROCESSES,
-            fds=tuple(fds),
+            fds=(filter_fd, *added.values()),
             afterwards=None if user is None else lambda: self.users.give_back(user),
         )
 
@@ -220,7 +222,7 @@ class Bubblewrap(Layer):
         else:
             for host, path in interpreter.readable_files():
                 # Below the read-only `/usr` of a root nothing can be mounted.
-                if limits.root is None or not path.startswith("/usr/"):
+                if limits.root is None or not (path.startswith("/usr/") or path == str(_LOOKUPS)):
                     argv += ["--ro-bind", str(host), path]
         if limits.packages is not None:
             argv += _read_only(limits.packages.folder, PACKAGES)
@@ -252,7 +254,7 @@ def _host_view(python: Path) -> list[str]:
     argv: list[str] = []
     # Created here, because bubblewrap would create them with the mode of the path that is bound below.
     bound = [python, *interpreter.readable_folders(), *map(Path, (*HOST_FILES, *DEVICES))]
-    bound += [Path(path) for _, path in interpreter.readable_files()]
+    bound += [_LOOKUPS, *(Path(path) for _, path in interpreter.readable_files())]
     for parent in sorted({parent for path in bound for parent in path.parents}):
         argv += ["--perms", "0755", "--dir", str(parent)]
     for folder in interpreter.readable_folders():
@@ -284,7 +286,7 @@ def _view_of(root: Path, python: Path) -> list[str]:
     files |= {INTERPRETER / "shared" / name: library for name, library in own.libraries.items()}
     modules = {INTERPRETER / folder.relative_to(interpreter.BASE): folder for folder in interpreter.modules()}
     bound = [*(Path(place) for _, place in shown(root)), *files, *modules, *map(Path, DEVICES)]
-    bound += [Path(path) for _, path in interpreter.readable_files()]
+    bound += [_LOOKUPS, *(Path(path) for _, path in interpreter.readable_files())]
     argv: list[str] = []
     for parent in sorted({parent for path in bound for parent in path.parents}):
         if not parent.is_relative_to("/usr"):
@@ -316,10 +318,20 @@ def _root_variables(network: Network) -> dict[str, str]:
     return variables
 
 
-def _script() -> int:
-    """Opens the program that `sys.executable` names: a child started as such needs the machine's libraries too."""
+def _files_of_root() -> dict[Path, int]:
+    """Opens the files that a sandbox with a root has beside those of the root, by path."""
+    with ExitStack() as undo:
+        files: dict[Path, int] = {}
+        for path, content in {INTERPRETER / "bin" / "python3": _script(), _LOOKUPS: _LOOKUPS_OF_ROOT}.items():
+            files[path] = fd = memory_file(path.name, content)
+            undo.callback(os.close, fd)
+            os.lseek(fd, 0, os.SEEK_SET)
+        undo.pop_all()
+    return files
+
+
+def _script() -> bytes:
+    """Returns the program that `sys.executable` names: a child started as such needs the machine's libraries too."""
     program = INTERPRETER / "bin" / interpreter.executable().name
     command = shlex.join([*_loaded(), "--argv0", str(INTERPRETER / "bin" / "python3"), str(program)])
-    fd = memory_file("python3", f'#!/bin/sh\nexec {command} "$@"\n'.encode())
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
+    return f'#!/bin/sh\nexec {command} "$@"\n'.encode()

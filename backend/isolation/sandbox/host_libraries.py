@@ -13,8 +13,11 @@ from typing import Final
 from backend.isolation.sandbox import interpreter
 from backend.isolation.sandbox.layer import SandboxUnavailableError, require
 
-_OLDEST_GLIBC: Final = (2, 33)
-"""The first whose loader has `--argv0`, by which an interpreter under another loader knows its own path."""
+_OLDEST_GLIBC: Final = (2, 34)
+"""The first that looks up users and machines in files without a library of its own, which it would load from a root.
+
+Its loader also has `--argv0`, by which an interpreter under another loader knows its own path.
+"""
 _LOADED_LATER: Final = ("libgcc_s.so.1", "libstdc++.so.6")
 """Libraries that glibc loads when a thread ends, and that wheels expect of every machine."""
 _LISTED: Final = re.compile(r"^\s*(?:(\S+) => )?(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)

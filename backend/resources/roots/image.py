@@ -26,6 +26,8 @@ _MANIFEST: Final = "manifest.json"
 _LARGEST_JSON: Final = 4 * 2**20
 LARGEST_READ: Final = 16 * 2**20
 _MOST_ENTRIES: Final = 1_000_000
+_MOST_FILES: Final = 10_000
+"""Most entries of the archive itself, whose headers are kept in memory."""
 _MOST_LAYERS: Final = 200
 _DEEPEST_INDEX: Final = 3
 _LATEST: Final = 2**33
@@ -64,7 +66,7 @@ def unpack_image(archive: Path, tree: RootTree, scratch: Path) -> None:
                 _unpack_layer(blobs, layer, tree, scratch)
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise RootError(f"it is not an image archive, or is damaged: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+    except (ArithmeticError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise RootError("it is not an image archive: its description is not as it must be") from error
 
 
@@ -81,7 +83,7 @@ class _Blobs:
 
     def __init__(self, outer: tarfile.TarFile) -> None:
         self._outer = outer
-        self._members = {_normal(member.name): member for member in _entries(outer)}
+        self._members = {_normal(member.name): member for member in _entries(outer, _MOST_FILES)}
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
@@ -197,14 +199,14 @@ def _add_entries(archive: tarfile.TarFile, tree: RootTree) -> None:
             tree.add_file(path, content, program=bool(member.mode & 0o111), modified=modified)
 
 
-def _entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+def _entries(archive: tarfile.TarFile, most: int = _MOST_ENTRIES) -> Iterator[tarfile.TarInfo]:
     count = 0
     while (member := archive.next()) is not None:
         # The archive would keep every header in memory.
         archive.members = []  # type: ignore[attr-defined]  # of the class, undocumented
         count += 1
-        if count > _MOST_ENTRIES:
-            raise RootError(f"it has more than {_MOST_ENTRIES:,} entries")
+        if count > most:
+            raise RootError(f"it has more than {most:,} entries")
         yield member
 
 

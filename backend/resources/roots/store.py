@@ -6,7 +6,6 @@ import platform
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -46,7 +45,7 @@ class RootStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._found: dict[tuple[str, int], StepRoot] = {}
+        self._found: dict[Root, StepRoot] = {}
 
     def add(self, name: str, source: Path, now: int) -> Root:
         """Unpacks a folder or an image archive as a new root.
@@ -124,11 +123,10 @@ class RootStore:
             raise RootError(f"the root '{name}' is not on this machine, and must have the digest {digest}")
         if root.digest != digest:
             raise RootError(f"the root '{name}' has the digest {root.digest} on this machine, and must have {digest}")
-        place = self._place(name).resolve()
-        key = digest, place.stat().st_ino
-        if key not in self._found:
-            self._found[key] = StepRoot(place / _TREE, self._links(place), digest, root.c_library)
-        return self._found[key]
+        if root not in self._found:
+            place = self._place(name).resolve()
+            self._found[root] = StepRoot(place / _TREE, self._links(place), digest, root.c_library)
+        return self._found[root]
 
     def _links(self, place: Path) -> Path:
         """Returns the folder of links, which depend on the libraries of the machine's interpreter."""
@@ -140,8 +138,13 @@ class RootStore:
                 # Links are named by their own path, so they are made for the folder's final one.
                 make_links(place / _TREE, scratch, links)
                 scratch.chmod(0o755)
-                with suppress(FileExistsError):
+                try:
                     scratch.rename(links)
+                except OSError:
+                    # Another process was faster; its links are equal.
+                    remove(scratch)
+                    if not links.is_dir():
+                        raise
         except (OSError, SandboxUnavailableError) as error:
             raise RootError(f"the root '{place.name}' cannot be used: {error}") from error
         return links

@@ -72,7 +72,9 @@ async def run_llm_step(
         configured = await asyncio.to_thread(meter_model, configured, models, declared["model"], request.meter)
     except ModelUnusableError as error:
         raise StepFailed(error.type, str(error), final=True) from None
-    attached = await attached_files(request, None if deps is None else deps.attachments)
+    # A conversation that goes on has its files.
+    fresh = request.resumed is None
+    attached = await attached_files(request, None if deps is None else deps.attachments) if fresh else []
     conversation = _Conversation(
         configured, request, limit_progress(request.events, on_progress), check_answer, models.secrets, deps
     )

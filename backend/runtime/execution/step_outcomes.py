@@ -56,7 +56,8 @@ class AskedApproval(NamedTuple):
 class StepPause:
     """An attempt that ended with calls of tools for a person; `conversation` is JSON text for the next attempt.
 
-    `files` have been stored, and are recorded once the step completes; other fields are as in `StepCompletion`.
+    `files` are all that the step has stored so far, recorded once it completes; other fields are as in
+    `StepCompletion`.
     """
 
     calls: Sequence[AskedApproval]

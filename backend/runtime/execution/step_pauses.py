@@ -1,6 +1,6 @@
 """Stores the conversation of a step whose calls of tools wait for a person, and loads it with the decisions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ _DECISIONS: Final = {ApprovalState.APPROVED: True, ApprovalState.REJECTED: False
 
 
 class StepPauses:
-    """The pauses of one step; `files` were stored before the pause after which the present attempt goes on."""
+    """The pauses of one step; `files` are those that it has stored in attempts that ended with a pause."""
 
     def __init__(self, context: SegmentContext, run_id: str, step: str, redaction: RunRedaction | None) -> None:
         self._context = context
@@ -54,7 +54,7 @@ class StepPauses:
             decisions[call_id] = CallDecision(digest, approved, comment, by_deadline=row.decided_by is None)
         return PausedConversation(state["conversation"], decisions)
 
-    async def pause(self, paused: StepPaused, files: Sequence[StepFile], redacted: list[StageCounts]) -> StepPause:
+    async def pause(self, paused: StepPaused, redacted: list[StageCounts]) -> StepPause:
         """Returns the pause with its approvals, whose arguments of calls are swept where the policy redacts.
 
         Raises:
@@ -70,10 +70,10 @@ class StepPauses:
         state = {
             "conversation": paused.state,
             "calls": calls,
-            "files": [_columns(file) for file in (*self.files, *files)],
+            "files": [_columns(file) for file in self.files],
         }
         text = await self._context.in_thread(lambda: json_text.write(state))
-        return StepPause(approvals, text, files, [*redacted, *self._model_calls])
+        return StepPause(approvals, text, self.files, [*redacted, *self._model_calls])
 
     async def discard_files(self) -> None:
         """Removes the objects of files of an attempt after which the step does not go on."""

@@ -415,7 +415,8 @@ class StepStates:
 
     def _set_status(self, step: str, status: StepStatus, **columns: object) -> Row:
         row = self._rows[step]
-        if row["pauses"] and row["status"] == StepStatus.RUNNING:
+        if row["pauses"] and status is not StepStatus.RUNNING:
+            # Of a step that was to go on, too, where its run ends first.
             self._changes.conversations[step] = None
         row.update(columns, status=status.value)
         self._changes.steps[step] = row

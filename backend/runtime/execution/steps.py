@@ -224,8 +224,8 @@ class StepWork:
             result = await run_step(tools.deps(self._read_value), request, self._on_progress)
         except StepPaused as paused:
             redacted = await texts.finish(paused.log)
-            stored = await self._store(folder, paused.shared) if folder.exists() else []
-            return await pauses.pause(paused, stored, redacted)
+            pauses.files += await self._store_and_remove(folder, paused.shared) if folder.exists() else []
+            return await pauses.pause(paused, redacted)
         if self.redaction is not None:
             # A sweep may take long, and steps of other runs must not wait for its slot.
             self.on_executed()
@@ -376,6 +376,12 @@ class StepWork:
             if isinstance(error, RedactionError):
                 raise _redaction_failed("what the step left", error) from error
             raise
+
+    async def _store_and_remove(self, folder: Path, shared: set[str]) -> list[StepFile]:
+        """Stores the files of a step that waits for a person as objects, and removes them from the disk."""
+        files = await self._store(folder, shared)
+        await self.context.in_slow_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
+        return files
 
     async def _store(self, folder: Path, shared: set[str]) -> list[StepFile]:
         """Stores the step's files as objects; raises StepFailed."""

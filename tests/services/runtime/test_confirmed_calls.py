@@ -21,6 +21,7 @@ from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
 from tests.services.runtime.test_agent_tools import SECRETS, calls, events, model, told, tool
 from tests.services.runtime.test_transcripts import MAIL, Reader
+from tests.support.attachable import png
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
 from workflow_api.v1 import runs_pb2
@@ -250,6 +251,72 @@ def test_a_cancelled_or_erased_run_keeps_no_conversation(asking: RuntimeWorld, s
     assert asking.count("steps", "paused IS NOT NULL") == 0
     asking.erase(run_id)
     assert asking.count("approvals") == 0
+
+
+def test_a_run_that_is_cancelled_between_decision_and_call_keeps_no_conversation(
+    idle_world: RuntimeWorld, server: OpenAIServer, tmp_path: Path
+) -> None:
+    server.will(*calls({"currency": "EUR"}))
+    models = {"openai": ModelProvider("ours", server.base_url)}
+    first = idle_world.new_runtime(tmp_path / "data", secrets=SECRETS, models=models)
+    first.start()
+    tool(idle_world)
+    model(idle_world, CONFIRMED)
+    last = {"always": [{"step": "tidy", "agent": "echo", "environment": "standard"}]}
+    run_id = asked(idle_world, workflow=last)
+    (approval,) = waiting(idle_world, run_id)
+    first.stop()
+    idle_world.decide(approval.approval.approval_id, True)
+    idle_world.cancel(run_id)
+    second = idle_world.new_runtime(tmp_path / "data", secrets=SECRETS, models=models)
+    second.start()
+    assert idle_world.until_ended(run_id).status == "cancelled"
+    assert idle_world.board(run_id) == {"ask": "cancelled", "tidy": "completed"}
+    assert idle_world.count("steps", "paused IS NOT NULL") == 0
+    second.stop()
+
+
+def test_a_conversation_goes_on_with_the_files_that_were_attached(asking: RuntimeWorld, server: OpenAIServer) -> None:
+    server.will(*calls({"currency": "EUR"}))
+    draw = f"""
+        def run(context):
+            (context.outputs / "scan.png").write_bytes({png()!r})
+    """
+    tool(asking)
+    tool(asking, draw, name="drawer")
+    model(asking, CONFIRMED, attach=["files/draw/*"])
+    run_id = asking.run("Drawn", [agent_step("draw", "drawer"), agent_step("ask", "asker", "draw")])
+    (approval,) = waiting(asking, run_id)
+    asking.decide(approval.approval.approval_id, True)
+    assert asking.until_ended(run_id).status == "completed"
+    assert [part["type"] for part in server.requests[1].body["input"][0]["content"]] == ["input_text", "input_image"]
+
+
+def test_a_call_that_cannot_be_shown_fails_the_step(asking: RuntimeWorld, server: OpenAIServer) -> None:
+    plain = ToolCall("free", {"currency": "USD"})
+    server.will(Reply(calls=(plain, ToolCall("rates", {"currency": "EUR"}))), Reply("done"))
+    tool(asking)
+    tool(asking, name="free")
+    model(asking, {"agent": "free"}, CONFIRMED)
+    asking.redactor.close()
+    run_id = asked(asking, workflow={"pii_policy": {"mode": "redact", "stages": ["outputs"]}})
+    row = asking.until_ended(run_id)
+    assert row.status == "failed"
+    assert "could not be swept for personal data" in row.error_message
+    assert asking.count("approvals") == 0
+
+
+def test_a_run_that_waits_leaves_no_file_of_its_step_on_the_workers_disk(
+    asking: RuntimeWorld, server: OpenAIServer
+) -> None:
+    plain = ToolCall("free", {"currency": "USD"})
+    server.will(Reply(calls=(plain, ToolCall("rates", {"currency": "EUR"}))), Reply("done"))
+    tool(asking)
+    tool(asking, name="free")
+    model(asking, {"agent": "free"}, CONFIRMED)
+    run_id = asked(asking)
+    waiting(asking, run_id)
+    assert [path.name for path in (asking.work / run_id).rglob("*.txt")] == []
 
 
 def test_a_step_that_cannot_wait_is_not_ready_with_such_a_tool(asking: RuntimeWorld) -> None:

@@ -23,7 +23,7 @@ from backend.services.workflows.manifests.attachments import (
 from backend.services.workflows.manifests.nodes import DocumentNode, Problem
 from backend.services.workflows.manifests.records import Field, ListOf, Record, name_field
 from backend.services.workflows.manifests.shapes import INVALID, SECRET_NAME, CheckedValue, JsonSchema, Text
-from backend.services.workflows.manifests.workflow_fields import JSON_SCHEMA
+from backend.services.workflows.manifests.workflow_fields import JSON_SCHEMA, check_size
 
 LARGEST_MODULE_BYTES: Final = 2**20
 _ENTRY: Final = "run"
@@ -176,7 +176,12 @@ def _add_input_schema(
     if found.problem is not None:
         yield Problem(node.line_of(way), way, found.problem)
     elif found.schema is not None:
-        value["input_schema"] = found.schema
+        try:
+            value["input_schema"] = check_size(found.schema)
+        except ValueError as error:
+            yield Problem(
+                node.line_of(way), way, f"must annotate {function} so that the schema of its input fits: it {error}"
+            )
 
 
 def _may_take_input(source: str | bytes, function: str) -> bool:

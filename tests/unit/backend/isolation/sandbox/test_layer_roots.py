@@ -1,13 +1,16 @@
 """Roots of environments in every layer, and the machine's fonts without one."""
 
 import ctypes
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from backend.isolation.sandbox import Sandbox, SandboxUnavailableError, StepRoot
+from backend.isolation.sandbox import Network, Sandbox, SandboxUnavailableError, StepRoot
+from backend.isolation.sandbox.host_libraries import host_libraries
 from backend.isolation.sandbox.limits import Limits
 from backend.resources.roots.store import RootStore
 from tests.support.roots import LIBRARY, PROGRAM, make_root
@@ -154,3 +157,25 @@ def test_fontconfig_has_a_cache_that_it_can_write(steps: Steps) -> None:
             return os.access(cache, os.W_OK)
     """
     assert steps.run(code, awaits_template=False) is True
+
+
+@pytest.mark.parametrize("network", ["none", "full"])
+def test_no_library_of_a_root_is_loaded_before_the_step_has_its_user(
+    isolated: Steps, tmp_path: Path, network: Network
+) -> None:
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("there is no C compiler")
+    source = make_root(tmp_path / "source")
+    libraries = host_libraries().libraries["libc.so.6"].parent
+    (tmp_path / "loaded.c").write_text(
+        '#include <unistd.h>\n__attribute__((constructor)) static void loaded(void) { write(2, "loaded\\n", 7); }'
+    )
+    for name in ("systemd", "files", "compat", "sss"):
+        library = source / "usr" / str(libraries).removeprefix("/usr").removeprefix("/") / f"libnss_{name}.so.2"
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "loaded.c"], check=True)
+    store = RootStore(tmp_path / "roots")
+    hostile = store.for_step("hostile", store.add("hostile", source, 5).digest)
+    limits = replace(rooted(hostile), network=network)
+    code = "def run(context):\n    return open('/etc/nsswitch.conf').read()"
+    answer, log = isolated.run_logged(code, limits=limits, awaits_template=False)
+    assert (answer, log) == ("passwd: files\ngroup: files\nhosts: files dns\n", b"")

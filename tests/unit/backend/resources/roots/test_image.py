@@ -123,6 +123,7 @@ def test_a_second_name_is_of_a_file_of_the_root(tmp_path: Path, unpacked: Callab
         ([entry("usr/f", b"1"), entry("usr/f/x", b"1")], "an entry below a file: usr/f/x"),
         ([entry("usr/" + "d/" * 70 + "x", b"1")], "a path that is not allowed"),
         ([entry("usr/big", b"1" * 2_000)], "more than 0 MB of files"),
+        ([entry("usr/late", pax_headers={"mtime": "inf"})], "its description is not as it must be"),
         ([entry(f"usr/{number}") for number in range(20)], "more than 10 files"),
     ],
 )
@@ -174,4 +175,10 @@ def test_an_image_for_another_machine_is_refused(tmp_path: Path, unpacked: Calla
 def test_what_is_no_image_archive_is_refused(tmp_path: Path, unpacked: Callable[..., Path], content: bytes) -> None:
     (tmp_path / "image.tar").write_bytes(content)
     with pytest.raises(RootError, match="it is not an image archive"):
+        unpacked(tmp_path / "image.tar")
+
+
+def test_an_archive_of_very_many_files_is_refused(tmp_path: Path, unpacked: Callable[..., Path]) -> None:
+    (tmp_path / "image.tar").write_bytes(tar([entry(f"blobs/{number}") for number in range(10_001)]))
+    with pytest.raises(RootError, match="it has more than 10,000 entries"):
         unpacked(tmp_path / "image.tar")

@@ -1,11 +1,14 @@
 """Roots of a machine: added as a whole, found by name and digest, and removed."""
 
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from backend.isolation.sandbox import StepRoot
 from backend.resources.roots.store import RootStore
 from backend.resources.roots.tree import RootError
 from tests.support.roots import PROGRAM, entry, make_root, tar, tar_of, write_image
@@ -110,3 +113,29 @@ def test_a_removed_root_is_not_found(store: RootStore, source: Path, tmp_path: P
         store.remove("tools")
     with pytest.raises(RootError, match="is not on this machine"):
         store.for_step("tools", digest)
+
+
+def test_processes_that_make_the_links_of_a_root_at_once_share_them(
+    store: RootStore, source: Path, tmp_path: Path
+) -> None:
+    digest = store.add("tools", source, 5).digest
+    stores = [RootStore(tmp_path / "roots") for _ in range(8)]
+    started = threading.Barrier(len(stores))
+
+    def find(each: RootStore) -> StepRoot:
+        started.wait()
+        return each.for_step("tools", digest)
+
+    with ThreadPoolExecutor(len(stores)) as threads:
+        found = set(threads.map(find, stores))
+    assert len(found) == 1
+    assert sorted(path.name for path in (tmp_path / "roots" / "tools").iterdir()) == sorted(
+        ["root", "root.json", found.pop().links.name]
+    )
+
+
+def test_a_root_that_was_removed_and_added_again_has_its_links(store: RootStore, source: Path) -> None:
+    for now in range(5, 15):
+        digest = store.add("tools", source, now).digest
+        assert store.for_step("tools", digest).links.is_dir()
+        store.remove("tools")

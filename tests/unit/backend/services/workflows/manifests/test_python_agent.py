@@ -225,3 +225,10 @@ def test_the_json_schema_knows_the_three_ways(fields: dict[str, Any], *, valid: 
     assert validator.is_valid({"kind": "Agent", "name": "a", "type": "python", **fields}) is valid
     refused = {name for name, _ in problems({"sub/a.py": RUN, "agents/..more/main.py": RUN, "a.py": RUN}, **fields)}
     assert valid or refused
+
+
+def test_annotations_have_the_bounds_of_a_schema_in_the_manifest() -> None:
+    many = ", ".join(f"parameter_{number}: int" for number in range(1_000))
+    ((place, reason),) = problems(code=f"def run(context, {many}): pass")
+    assert place == "code"
+    assert reason.endswith("the schema of its input fits: it must have at most 32,768 bytes as JSON")
