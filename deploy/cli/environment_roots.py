@@ -64,7 +64,13 @@ def list_roots(data: Data = None, config: Config = None, utc: Utc = False, as_js
 
 
 @command.command("remove")
-def remove(name: RootName, data: Data = None, config: Config = None, grpc: Grpc = DEFAULT_GRPC) -> None:
+def remove(
+    name: RootName,
+    data: Data = None,
+    config: Config = None,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
     """Remove a root from this machine, unless an environment in use names it, which the backend knows."""
     store = _store(data, config)
     with option_names(NAMED_OPTIONS), connected(grpc) as backend:
@@ -76,7 +82,10 @@ def remove(name: RootName, data: Data = None, config: Config = None, grpc: Grpc 
         )
     with _failures(f"The root '{name}' cannot be removed"):
         store.remove(name)
-    print_line(f"Removed '{name}' from this machine.")
+    if as_json:
+        print_json({"name": name, "deleted": True})
+    else:
+        print_line(f"Removed '{name}' from this machine.")
 
 
 def _store(data: Path | None, config: Path | None) -> "RootStore":
@@ -97,7 +106,8 @@ def _failures(what: str) -> Iterator[None]:
     except RootError as error:
         raise CommandError(f"{what}: {error}.", code="invalid_request") from error
     except OSError as error:
-        raise CommandError(f"{what}: {error.filename or ''}: {error.strerror or error}.") from error
+        place = f"{error.filename}: " if error.filename else ""
+        raise CommandError(f"{what}: {place}{error.strerror or error}.") from error
 
 
 def _record(root: "Root") -> Record:

@@ -174,7 +174,7 @@ def _hide_entries(archive: tarfile.TarFile, tree: RootTree) -> None:
         parent, name = posixpath.split(member.name.rstrip("/"))
         if name == _OPAQUE:
             tree.hide(parent, itself=False)
-        elif name.startswith(_WHITEOUT):
+        elif name.startswith(_WHITEOUT) and name != _WHITEOUT:
             tree.hide(f"{parent}/{name.removeprefix(_WHITEOUT)}", itself=True)
 
 

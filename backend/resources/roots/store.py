@@ -1,11 +1,15 @@
 """Roots of this machine, each in a folder with its name."""
 
+import fcntl
 import hashlib
 import json
+import os
 import platform
 import re
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,6 +28,7 @@ _RECORD: Final = "root.json"
 _TREE: Final = "root"
 _LINKS: Final = "links"
 _NEW: Final = ".new-"
+_ABANDONED_SECONDS: Final = 3_600.0
 _LIBC: Final = re.compile(rb"GNU C Library [^\n]{0,80} release version (\d{1,4}\.\d{1,4})")
 _MOST_LIBC_BYTES: Final = 64 * 2**20
 
@@ -60,8 +65,8 @@ class RootStore:
         if place.exists():
             raise RootError(f"a root '{name}' exists on this machine: choose another name, or remove it first")
         self._folder.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=_NEW, dir=self._folder))
-        try:
+        self._remove_abandoned()
+        with self._scratch() as scratch:
             folder = scratch / _TREE
             folder.mkdir()
             tree = RootTree(folder)
@@ -80,10 +85,37 @@ class RootStore:
                 scratch.rename(place)
             except OSError:
                 raise RootError(f"a root '{name}' exists on this machine") from None
+        return root
+
+    @contextmanager
+    def _scratch(self) -> Iterator[Path]:
+        """Yields a new folder, locked as long as it is in use and removed where the block raises."""
+        scratch = Path(tempfile.mkdtemp(prefix=_NEW, dir=self._folder))
+        lock = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield scratch
         except BaseException:
             remove(scratch)
             raise
-        return root
+        finally:
+            os.close(lock)
+
+    def _remove_abandoned(self) -> None:
+        """Removes what killed processes left: folders of an hour and more that nobody has locked."""
+        for path in self._folder.glob(f"{_NEW}*"):
+            try:
+                lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            except OSError:
+                continue
+            try:
+                if time.time() - os.fstat(lock).st_mtime >= _ABANDONED_SECONDS:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    remove(path)
+            except BlockingIOError:
+                pass
+            finally:
+                os.close(lock)
 
     def get(self, name: str) -> Root | None:
         """Returns a root by name, or None."""

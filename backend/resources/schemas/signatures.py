@@ -22,6 +22,7 @@ _SIMPLE: Final = {
 _ALLOWED: Final = "str, int, float, bool, list, dict, list[X], dict[str, X], Literal, Optional, X | None or Any"
 _LONGEST_DESCRIPTION: Final = 1_000
 _LITERALS: Final = (str, int, bool)
+_TYPES: Final = {"string": str, "integer": int, "boolean": bool}
 _RECURSION_LIMIT: Final = 1_000
 
 
@@ -57,21 +58,26 @@ _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Signature:
     properties: JsonObject = {}
     required: list[str] = []
+    positional = [parameter for parameter, default in _positional_only(node.args) if default is None]
+    if positional:
+        return _refused(f"must let the parameter {positional[0].arg} of {node.name} be given by name")
     for parameter, default in _parameters(node.args):
         if parameter.annotation is None and default is not None:
             continue
         schema = _schema_or_none(parameter.annotation)
         if schema is None:
-            what = f"must annotate the parameter {parameter.arg} of {node.name} with {_ALLOWED}"
-            return Signature(problem=f"{what}, or the agent must have input_schema")
+            return _refused(f"must annotate the parameter {parameter.arg} of {node.name} with {_ALLOWED}")
         if default is None:
             required.append(parameter.arg)
         else:
-            schema |= _default(default)
+            schema |= _default(default, schema)
         properties[parameter.arg] = schema
     if not properties:
         return Signature()
+    if node.decorator_list:
+        return _refused(f"must not decorate {node.name}, whose parameters a decorator may change")
     about = (ast.get_docstring(node) or "")[:_LONGEST_DESCRIPTION]
+    about = about if _is_storable(about) else ""
     return Signature(
         {
             "type": "object",
@@ -83,13 +89,25 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Signature:
     )
 
 
+def _refused(rule: str) -> Signature:
+    return Signature(problem=f"{rule}, or the agent must have input_schema")
+
+
+def _positional_only(given: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | None]]:
+    """Yields the parameters after the context that cannot be given by name, each with its default."""
+    yield from _positional(given)[1 : len(given.posonlyargs)]
+
+
 def _parameters(given: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | None]]:
     """Yields the parameters after the context that can be given by name, each with its default."""
+    yield from _positional(given)[max(1, len(given.posonlyargs)) :]
+    yield from zip(given.kwonlyargs, given.kw_defaults, strict=True)
+
+
+def _positional(given: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:
     positional = [*given.posonlyargs, *given.args]
     defaults = [*[None] * (len(positional) - len(given.defaults)), *given.defaults]
-    first = max(1, len(given.posonlyargs))
-    yield from zip(positional[first:], defaults[first:], strict=True)
-    yield from zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    return list(zip(positional, defaults, strict=True))
 
 
 def _schema_or_none(annotation: ast.expr | None) -> JsonObject | None:
@@ -154,8 +172,18 @@ def _name(node: ast.expr) -> str:
     raise _UnknownError
 
 
-def _default(node: ast.expr) -> JsonObject:
-    """Returns the default for the schema if it is a plain constant."""
-    if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, _LITERALS)):
-        return {"default": node.value}
-    return {}
+def _default(node: ast.expr, schema: JsonObject) -> JsonObject:
+    """Returns the default for the schema if it is a plain constant of the schema's type that can be stored."""
+    if not isinstance(node, ast.Constant):
+        return {}
+    if node.value is None:
+        return {} if "type" in schema else {"default": None}
+    if not isinstance(node.value, _LITERALS):
+        return {}
+    of_type = type(node.value) is _TYPES.get(schema.get("type", ""), type(node.value))
+    storable = not isinstance(node.value, str) or _is_storable(node.value)
+    return {"default": node.value} if of_type and storable else {}
+
+
+def _is_storable(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)

@@ -110,5 +110,5 @@ def test_a_step_fails_where_its_root_differs_or_is_missing(
     idle_world.local_runtime.start()
     row = idle_world.until_ended(idle_world.started("Calls"))
     assert row.status == "failed"
-    assert "RootUnavailable: the root 'small'" in row.error_message
+    assert "the root 'small'" in row.error_message
     assert f"must have the digest {wanted}" in row.error_message or f"and must have {wanted}" in row.error_message

@@ -12,7 +12,7 @@ from backend.services.runs.start.new_run import NewRun
 from backend.storage.statements import GuardedInsert, InsertedRows, SingleRoundTrip
 from backend.storage.tables.keys import daily_usage
 from backend.storage.tables.runs import idempotency_records, run_labels, run_traces, runs
-from backend.storage.tables.segments import segments, steps
+from backend.storage.tables.segments import StepRow, segments, steps
 
 _COUNTERS: Final = ("active_runs", "runs_started", "tokens_used", "cost_used_microusd")
 _RECORD: Final = sql.RecordRow._fields
@@ -26,7 +26,7 @@ _START: Final = GuardedInsert(
     inserts={
         "record": InsertedRows(idempotency_records, idempotency_records.columns.keys()),
         "run": InsertedRows(runs, sql.RUN_COLUMNS),
-        "step": InsertedRows(steps, steps.columns.keys(), many=True),
+        "step": InsertedRows(steps, StepRow._fields, many=True),
         "segment": InsertedRows(segments, sql.SEGMENT_COLUMNS),
         "usage": InsertedRows(daily_usage, daily_usage.columns.keys(), added="runs_started"),
     },

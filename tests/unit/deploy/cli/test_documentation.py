@@ -15,9 +15,11 @@ SHARED = {"--json", "--grpc", "--help", "--config", "--data", "--http"}
 
 def leaves() -> Iterator[tuple[str, Any]]:
     root: Any = typer.main.get_command(command_line([module.name for module in COMMANDS]))
-    for name, command in root.commands.items():
+    groups = list(root.commands.items())
+    while groups:
+        name, command = groups.pop(0)
         if hasattr(command, "commands"):
-            yield from ((f"{name} {verb}", leaf) for verb, leaf in command.commands.items())
+            groups.extend((f"{name} {verb}", below) for verb, below in command.commands.items())
         else:
             yield name, command
 

@@ -1,5 +1,7 @@
 """Roots of a machine: added as a whole, found by name and digest, and removed."""
 
+import fcntl
+import os
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +32,19 @@ def test_a_folder_and_an_image_of_it_have_one_digest(store: RootStore, source: P
     assert image == replace(folder, name="image")
     assert store.all() == [folder, image]
     assert folder.c_library.startswith("glibc 2.")
+
+
+def test_an_addition_removes_what_killed_ones_left_long_ago(store: RootStore, source: Path, tmp_path: Path) -> None:
+    abandoned, recent, locked = (tmp_path / "roots" / f".new-{name}" for name in ("abandoned", "recent", "locked"))
+    for folder in (abandoned, recent, locked):
+        (folder / "root" / "usr").mkdir(parents=True)
+    for folder in (abandoned, locked):
+        os.utime(folder, (1, 1))
+    lock = os.open(locked, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    store.add("folder", source, 5)
+    os.close(lock)
+    assert [folder.exists() for folder in (abandoned, recent, locked)] == [False, True, True]
 
 
 @pytest.mark.parametrize("change", ["content", "right", "target", "name"])

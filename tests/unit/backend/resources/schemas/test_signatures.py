@@ -43,6 +43,37 @@ def test_defaults_and_the_docstring_are_part_of_the_schema() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("parameter", "schema"),
+    [
+        ("x: str = 5", {"type": "string"}),
+        ("x: int = True", {"type": "integer"}),
+        ("x: str = '\\0'", {"type": "string"}),
+        ("x: str = '\\ud800'", {"type": "string"}),
+        ("x: str = None", {"type": "string"}),
+        ("x: int | None = None", {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}),
+    ],
+)
+def test_a_default_is_in_the_schema_only_where_it_fits(parameter: str, schema: dict[str, Any]) -> None:
+    found = signature(f"def run(context, {parameter}): pass", "run").schema
+    assert found is not None
+    assert (found["properties"], found["required"]) == ({"x": schema}, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("def run(context, a: str, /, b: int = 2): pass", "must let the parameter a of run be given by name"),
+        ("@wrapped\ndef run(context, a: str): pass", "must not decorate run"),
+    ],
+)
+def test_parameters_that_no_call_may_give_are_refused(text: str, problem: str) -> None:
+    found = signature(text, "run").problem
+    assert found is not None
+    assert found.startswith(problem)
+    assert "input_schema" in found
+
+
 @pytest.mark.parametrize("text", ["def run(context): pass", "from main import run", "def run(*given): pass", "def ("])
 def test_a_function_without_such_parameters_has_no_schema(text: str) -> None:
     assert signature(text, "run") == Signature()

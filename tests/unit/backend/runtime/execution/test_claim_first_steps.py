@@ -32,7 +32,7 @@ def _terms(step: str, kind: str = AGENT, *needs: str) -> ResolvedStep:
 def _states(terms: ResolvedWorkflow) -> StepStates:
     rows = [
         StepRow(
-            "run_1", position, each.step, each.name, each.kind, StepStatus.PENDING, "[]", None, None, 0, 0, *[None] * 12
+            "run_1", position, each.step, each.name, each.kind, StepStatus.PENDING, "[]", None, None, 0, 0, *[None] * 13
         )
         for position, each in enumerate(terms.steps)
     ]

@@ -173,7 +173,7 @@ def test_what_is_wrong_at_the_end_of_a_file_is_told_with_its_last_line(text: str
 def test_a_field_without_a_name_is_told_so_that_it_is_seen() -> None:
     assert problems('kind: Environment\nname: a\n"": 1\n') == {
         'a.yaml:3: ""': "is not a known field; known are: kind, name, memory_mb, timeout_seconds, workspace_mb, "
-        "network, status, python, variables"
+        "network, status, python, root, variables"
     }
 
 
