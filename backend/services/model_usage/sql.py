@@ -207,11 +207,6 @@ def run_sums(tx: Tx, run_id: str) -> UsageSumRow:
     return tx.one(_OF_RUN, of_run_id=run_id)
 
 
-def sums_of_runs(tx: Tx, run_ids: Sequence[str]) -> list[UsageSumRow]:
-    """Returns the sums of the own steps of each run."""
-    return [found for (found,) in tx.each(_OF_RUN, [{"of_run_id": run_id} for run_id in run_ids])]
-
-
 def run_sums_with_children(tx: Tx, run_id: str) -> UsageSumRow:
     """Returns the sums of a run and of all its descendants."""
     return tx.one(_OF_RUN_WITH_CHILDREN, of_run_id=run_id)

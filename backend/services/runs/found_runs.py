@@ -7,8 +7,6 @@ from typing import Final
 from backend.common.paging import Paging
 from backend.common.states import RunStatus
 from backend.services.dependencies import Services
-from backend.services.model_usage import sql as model_usage_sql
-from backend.services.model_usage.sql import UsageSumRow
 from backend.services.runs import list_sql, messages, search_sql
 from backend.services.runs.list_sql import RunSummaryRow
 from backend.services.runs.rules import RunFilters, read_filters
@@ -106,7 +104,7 @@ def _messages(tx: Tx, rows: Sequence[RunSummaryRow]) -> list[run_lists_pb2.Found
     run_ids = [row.run_id for row in rows]
     more = search_sql.more_of(tx, run_ids)
     priced = [run_id for run_id, each in zip(run_ids, more, strict=True) if each.model_calls]
-    costs = dict(zip(priced, model_usage_sql.sums_of_runs(tx, priced), strict=True))
+    costs = dict(zip(priced, search_sql.costs(tx, priced), strict=True))
     parts = zip(rows, more, search_sql.approval_times(tx, run_ids), strict=True)
     return [_message(row, each, costs.get(row.run_id), approvals) for row, each, approvals in parts]
 
@@ -114,7 +112,7 @@ def _messages(tx: Tx, rows: Sequence[RunSummaryRow]) -> list[run_lists_pb2.Found
 def _message(
     row: RunSummaryRow,
     more: search_sql.FoundRunRow,
-    used: UsageSumRow | None,
+    used: search_sql.CostRow | None,
     approvals: Sequence[search_sql.ApprovalTimesRow],
 ) -> run_lists_pb2.FoundRun:
     message = run_lists_pb2.FoundRun(

@@ -3,13 +3,26 @@
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Select, Text, Tuple, bindparam, func, literal_column, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Select,
+    Text,
+    Tuple,
+    bindparam,
+    cast,
+    func,
+    literal_column,
+    select,
+    tuple_,
+)
 
 from backend.services.runs.list_sql import RunSummaryRow
 from backend.services.runs.rules import RunFilters
 from backend.services.runs.sql import STARTED_BY
 from backend.storage.database import Tx
 from backend.storage.statements import Query, RowSelect, select_row
+from backend.storage.tables.model_usage import model_usage
 from backend.storage.tables.runs import NO_CHILD, run_labels, runs, status_in
 from backend.storage.tables.segments import approvals
 
@@ -42,11 +55,23 @@ class FoundRunRow(NamedTuple):
     output_tokens: int
 
 
+class CostRow(NamedTuple):
+    """Known cost of a run's calls of models, and the calls whose price is unknown."""
+
+    cost_microusd: int
+    unpriced_calls: int
+
+
 class ApprovalTimesRow(NamedTuple):
     """Times of the request and the decision of an approval."""
 
     requested_at: int
     decided_at: int | None
+
+
+def _sum(summed: ColumnElement[int]) -> ColumnElement[int]:
+    # A sum on PostgreSQL is a decimal number, and null for no rows.
+    return cast(func.coalesce(summed, literal_column("0")), BigInteger)
 
 
 _ERROR_START: Final = func.substr(runs.c.error_message, literal_column("1"), literal_column(str(MAX_ERROR_CHARS + 1)))
@@ -55,6 +80,15 @@ _FOUND = Query(
     select_row(FoundRunRow, runs, started_by=STARTED_BY, error_start=_ERROR_START).where(
         runs.c.run_id == bindparam("of")
     ),
+)
+_UNPRICED: Final = func.sum(model_usage.c.model_calls).filter(model_usage.c.cost_microusd.is_(None))
+_COST = Query(
+    CostRow,
+    select_row(
+        CostRow,
+        cost_microusd=_sum(func.sum(model_usage.c.cost_microusd)),
+        unpriced_calls=_sum(_UNPRICED),
+    ).where(model_usage.c.run_id == bindparam("of")),
 )
 _APPROVAL_TIMES = Query(
     ApprovalTimesRow, select_row(ApprovalTimesRow, approvals).where(approvals.c.run_id == bindparam("of"))
@@ -93,6 +127,11 @@ def by_label(
 def more_of(tx: Tx, run_ids: list[str]) -> list[FoundRunRow]:
     """Returns further columns of each of these runs, which must exist."""
     return [found for (found,) in tx.each(_FOUND, [{"of": run_id} for run_id in run_ids])]
+
+
+def costs(tx: Tx, run_ids: list[str]) -> list[CostRow]:
+    """Returns the cost of the own steps of each of these runs."""
+    return [found for (found,) in tx.each(_COST, [{"of": run_id} for run_id in run_ids])]
 
 
 def approval_times(tx: Tx, run_ids: list[str]) -> list[list[ApprovalTimesRow]]:
