@@ -1,7 +1,7 @@
-"""Live list of runs, with search and filters by query parameters, and figures of the last days."""
+"""Live list of runs, with search, filters and order by query parameters, and figures of the last days."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -28,11 +28,15 @@ from workflow_api.v1.workflows_pb2 import Workflow
 NO_KEY: Final = "none"
 """The filter of runs that no key started."""
 
-FILTERS: Final = ("q", "status", "workflow_id", "key", "from", "to")
-"""Names of the filters in the address."""
+OLDEST: Final = "oldest"
+"""The value of `sort` for the oldest runs first; the newest come first without it."""
+
+FILTERS: Final = ("q", "status", "workflow_id", "key", "from", "to", "sort")
+"""Names of the filters in the address, and of the order."""
 
 _PAGE: Final = 50
 _MOST_KEYS: Final = 100
+_MOST_LABELS: Final = 3
 _WRONG: Final = frozenset({"invalid_filter", "invalid_cursor", "invalid_request"})
 POLL_SECONDS: Final = 3.0
 """Seconds between two reads of the shown runs."""
@@ -41,9 +45,11 @@ _DAY_MS: Final = times.DAY_MS
 
 
 async def show_list(visit: Visit) -> PageResult:
-    """Lists runs, newest first; reports invalid filters on the page."""
+    """Lists runs; reports invalid filters on the page."""
     filters = _filters(visit)
     given = {name: value for name, value in filters.items() if value}
+    sort = {"sort": given["sort"]} if "sort" in given else {}
+    chosen = {name: value for name, value in given.items() if name not in sort}
     cursor = visit.query.get("cursor", "")
     answer, problem = ListFoundRunsResponse(), ""
     days, (workflows, keys) = await asyncio.gather(_days(visit), _choices(visit))
@@ -59,11 +65,16 @@ async def show_list(visit: Visit) -> PageResult:
         "runs/list.html",
         {
             "rows": [_row(each, now) for each in answer.items],
-            "older": "/runs?" + urlencode({**given, "cursor": token}) if token else "",
-            "newest": "/runs?" + urlencode(given) if cursor else "",
+            "next_page": _address({**given, "cursor": token}) if token else "",
+            "first_page": _address(given) if cursor else "",
             "problem": problem,
             "filters": filters,
-            "filtered": bool(given),
+            "views": [(name, _address(view | sort), view == chosen) for name, view in _views(now)],
+            "chips": [(text, _address(_without(given, name))) for name, text in _chips(chosen, workflows, keys)],
+            "unfiltered": _address(sort),
+            "most_labels": _MOST_LABELS,
+            "sort": filters["sort"],
+            "other_order": _address(_without(given, "sort") if sort else given | {"sort": OLDEST}),
             "statuses": [("", "any"), *((each, each.replace("_", " ")) for each in _statuses())],
             "workflows": [("", "any"), *((each.workflow_id, each.name) for each in workflows)],
             "keys": keys,
@@ -99,6 +110,38 @@ async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
         await asyncio.sleep(_COUNTING_SECONDS if days.counting else POLL_SECONDS)
 
 
+def _address(query: Mapping[str, str]) -> str:
+    return f"/runs?{urlencode(query)}" if query else "/runs"
+
+
+def _without(given: Mapping[str, str], left_out: str) -> dict[str, str]:
+    return {name: value for name, value in given.items() if name != left_out}
+
+
+def _views(now: int) -> Sequence[tuple[str, dict[str, str]]]:
+    """Returns the lists that people look for most, by name."""
+    return (
+        ("All", {}),
+        ("Running", {"status": "running"}),
+        ("Waiting", {"status": "queued,waiting_for_approval"}),
+        ("Failed since yesterday", {"status": "failed", "from": times.day(now - _DAY_MS)}),
+    )
+
+
+def _chips(
+    chosen: Mapping[str, str], workflows: Sequence[Workflow], keys: Sequence[KeyRecord]
+) -> Iterator[tuple[str, str]]:
+    """Yields the name of each filter that is given, and the filter in words."""
+    names = {each.workflow_id: each.name for each in workflows} | {each.key.key_id: each.key.name for each in keys}
+    names[NO_KEY] = "none"
+    labels = {"q": "Find", "status": "Status", "workflow_id": "Workflow", "key": "Key", "from": "From", "to": "To"}
+    for name, label in labels.items():
+        if name in chosen:
+            value = chosen[name]
+            shown = value.replace("_", " ").replace(",", ", ") if name == "status" else value
+            yield name, f"{label}: {names.get(value, value) if name in ('workflow_id', 'key') else shown}"
+
+
 def _filters(visit: Visit) -> dict[str, str]:
     return {name: visit.query.get(name, "").strip() for name in FILTERS}
 
@@ -123,7 +166,10 @@ def found_runs_request(given: Mapping[str, str], page_token: str) -> ListFoundRu
         workflow_id=given.get("workflow_id"),
         page_size=_PAGE,
         page_token=page_token,
+        oldest_first="sort" in given,
     )
+    if given.get("sort", OLDEST) != OLDEST:
+        raise Refusal("invalid_filter", f"sort must be {OLDEST}, or left out for the newest first.")
     if "key" in given:
         request.key_id = "" if given["key"] == NO_KEY else given["key"]
     if "from" in given:
@@ -178,7 +224,17 @@ def _row(found: FoundRun, now: int) -> Mapping[str, Any]:
         "found": found,
         "run": run,
         "badge": formatting.run_badge(run.status),
+        "error": " ".join((found.error.message or found.error.code).split()),
         "lasted": "" if lasted is None else formatting.duration(lasted),
-        "waited": formatting.duration(waited),
+        "waited": formatting.duration(waited) if waited else "",
         "waits": found.HasField("waiting_since"),
+        "cost": _cost(found),
     }
+
+
+def _cost(found: FoundRun) -> str:
+    """Returns the known cost in US dollars; empty without calls of models, and where no price is known."""
+    if found.unpriced_calls == found.model_calls:
+        return ""
+    known = f"{found.cost_microusd / 1_000_000:,.4f}"
+    return f"at least {known}" if found.unpriced_calls else known

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from console.http.static_files import StaticFiles
 from console.rendering import formatting, times
-from console.rendering.text import marked, marked_value, short, verbatim, visible
+from console.rendering.text import breakable, marked, marked_value, short, short_id, verbatim, visible
 from console.rendering.times import machine_text, text_in
 from contract.times import milliseconds_of
 from workflow_api.v1.users_pb2 import Preferences
@@ -41,7 +41,9 @@ class Rendering:
             "day": day_of,
             "span": span,
             "labelled": labelled,
+            "breakable": breakable,
             "short": short,
+            "short_id": short_id,
             "size": formatting.size,
             "visible": visible,
             "verbatim": verbatim,

@@ -23,6 +23,22 @@ _IN_JSON: Final = re.compile(_UNSEEN)
 _BYTES_OF_CHAR: Final = 4
 """Most bytes of HTML per character, on average; texts with more escapes are cut earlier."""
 
+# Elements in which no line breaks, or which break lines by themselves, and other texts.
+_TEXT_NODE: Final = re.compile(
+    r"(?P<kept><(?P<name>select|textarea|svg|pre|button)\b.*?</(?P=name)>"
+    r'|<\w+ class="[^"]*\bclamped\b[^>]*>[^<]*)|(?<=>)[^<>]+',
+    re.DOTALL,
+)
+_LONG_WORD: Final = re.compile(r"\S{12,}")
+# Browsers break after hyphens by themselves, and numbers, times and addresses stay whole.
+_SEPARATOR: Final = re.compile(r"(?<=[/_=@?])(?=\w)|(?<=[.,:])(?=[^\W\d])")
+# No word of a language, but an id.
+_LONG_ID: Final = re.compile(r"[^\W_]{21,}")
+_ID_PART_CHARS: Final = 8
+_SOLID: Final = re.compile(r"[^\s<>-]{33,}")
+
+_SHORT_ID_CHARS: Final = 8
+
 _TAGS: Final = {
     *("h1", "h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "pre", "code", "em", "strong", "s", "del"),
     *("ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "a"),
@@ -84,6 +100,20 @@ def short(text: str, chars: int, size: int = 0) -> str:
     return f"{shown}…" if cut else shown
 
 
+def breakable(html: str) -> Markup:
+    """Returns HTML whose long words may break after separators, and whose ids may break every 8 characters.
+
+    So no column of a table has to be as wide as a path, and no word breaks in the middle.
+    """
+    return Markup(_TEXT_NODE.sub(_with_breaks, html))  # noqa: S704 - only elements of our own are added
+
+
+def short_id(text: str) -> str:
+    """Returns an id with an ellipsis in place of its middle: ids begin alike, as they sort by time."""
+    kind, underscore, rest = text.partition("_")
+    return f"{kind}_…{rest[-_SHORT_ID_CHARS:]}" if underscore and len(rest) > _SHORT_ID_CHARS else text
+
+
 def html_bytes(text: str) -> int:
     """Returns the number of bytes of a text in a page."""
     return len(visible(text).encode())
@@ -105,6 +135,19 @@ def sanitised(html: str, below: int) -> Markup:
     )
     lowered = _HEADING.sub(lambda found: f"<{found[1]}h{min(6, int(found[2]) + below)}>", clean)
     return Markup(marked(lowered))  # noqa: S704 - it is cleaned above
+
+
+def _with_breaks(node: re.Match[str]) -> str:
+    return node[0] if node["kept"] else _LONG_WORD.sub(_with_break_points, node[0])
+
+
+def _with_break_points(word: re.Match[str]) -> str:
+    parts = _LONG_ID.sub(_id_parts, _SEPARATOR.sub("<wbr>", word[0])).split("<wbr>")
+    return "<wbr>".join(_SOLID.sub(r'<span class="solid">\g<0></span>', part) for part in parts)
+
+
+def _id_parts(found: re.Match[str]) -> str:
+    return "<wbr>".join(found[0][at : at + _ID_PART_CHARS] for at in range(0, len(found[0]), _ID_PART_CHARS))
 
 
 def _mark(unseen: re.Match[str]) -> str:

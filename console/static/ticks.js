@@ -16,7 +16,7 @@ function count() {
     const ticked = boxes.filter((box) => box.checked).length;
     all.checked = ticked > 0 && ticked === boxes.length;
     all.indeterminate = ticked > 0 && ticked < boxes.length;
-    const text = ticked ? `${ticked} selected` : "";
+    const text = ticked ? `${ticked} chosen:` : "None chosen";
     const shown = document.getElementById("ticked");
     if (shown.textContent !== text) shown.textContent = text;
   }

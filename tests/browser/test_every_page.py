@@ -152,11 +152,11 @@ def test_changing_several_runs_excludes_nobody(console: Service, visitor: Page) 
     parked = caller.parked(workflows["Park"])["run_id"]
     visitor.goto(f"{console.ready['console'].rstrip('/')}/runs?q={parked}")
     visitor.get_by_label(f"Select run {parked}").check()
-    visitor.get_by_role("button", name="Resume selected").click()
+    visitor.get_by_role("button", name="Resume").click()
     visitor.get_by_role("heading", name="Left out").wait_for()
     assert wrong_in_both_schemes(visitor, "left out") == {}
     visitor.go_back()
-    visitor.get_by_role("button", name="Cancel selected").click()
+    visitor.get_by_role("button", name="Cancel").click()
     visitor.get_by_role("button", name="Cancel this run").wait_for()
     assert wrong_in_both_schemes(visitor, "question") == {}
     visitor.once("dialog", lambda dialog: dialog.accept())

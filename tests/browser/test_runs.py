@@ -74,7 +74,7 @@ def test_ticked_runs_stay_ticked_in_a_live_list_and_are_cancelled_resumed_and_er
     screen.open("/runs?q=batch%3Dticked")
     everything = page.get_by_label("All of this page")
     everything.check()
-    expect(page.get_by_role("status")).to_have_text("2 selected")
+    expect(page.get_by_role("status")).to_have_text("2 chosen:")
     page.get_by_label(f"Select run {parked[0]}").uncheck()
     expect(everything).to_be_checked(indeterminate=True)
     page.get_by_label(f"Select run {parked[0]}").press("Space")
@@ -84,10 +84,10 @@ def test_ticked_runs_stay_ticked_in_a_live_list_and_are_cancelled_resumed_and_er
     expect(page.locator("#found tbody tr")).to_have_count(3)
     assert page.evaluate("window.stayed === true")
     expect(page.locator("td :checked")).to_have_count(2)
-    expect(page.get_by_role("status")).to_have_text("2 selected")
+    expect(page.get_by_role("status")).to_have_text("2 chosen:")
 
     everything.check()
-    page.get_by_role("button", name="Cancel selected").click()
+    page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Cancel 2 runs?")
     expect(page.get_by_role("group", name="Runs left out")).to_contain_text(f"{ended}")
     page.get_by_label("Reason").fill("no longer needed")
@@ -99,7 +99,7 @@ def test_ticked_runs_stay_ticked_in_a_live_list_and_are_cancelled_resumed_and_er
     assert screen.path == "/runs?q=batch%3Dticked"
     for run_id in parked:
         page.get_by_label(f"Select run {run_id}").check()
-    page.get_by_role("button", name="Resume selected").click()
+    page.get_by_role("button", name="Resume").click()
     page.get_by_role("button", name="Resume these 2 runs").wait_for()
     first, again, of_another_page = page.evaluate(SENT_THRICE)
     assert "2 resumed, 0 skipped, 0 refused." in first["said"]
@@ -111,7 +111,7 @@ def test_ticked_runs_stay_ticked_in_a_live_list_and_are_cancelled_resumed_and_er
     page.get_by_role("link", name="Go back").click()
     expect(page.locator("#found tbody tr")).to_have_count(5)
     page.get_by_label("All of this page").check()
-    page.get_by_role("button", name="Erase selected").click()
+    page.get_by_role("button", name="Erase").click()
     page.get_by_role("button", name="Erase these 3 runs").click()
     expect(page.get_by_role("status")).to_have_text("3 erased, 0 skipped, 0 refused.")
     screen.open("/audit?by=ticker&q=" + parked[0])
@@ -134,7 +134,7 @@ def test_a_ticked_run_that_leaves_the_list_stays_and_the_question_leaves_it_out(
         caller.post(f"/runs/{run_id}/cancel", {})
     expect(page.locator("#found")).to_contain_text("No run matches.")
     expect(page.locator("td :checked")).to_have_count(1)
-    page.get_by_role("button", name="Cancel selected").click()
+    page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("group", name="Runs left out")).to_contain_text("It has ended already.")
     assert screen.complaints == []
 

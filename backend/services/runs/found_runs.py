@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from backend.common.paging import Paging
+from backend.common.states import RunStatus
 from backend.services.dependencies import Services
 from backend.services.runs import list_sql, messages, search_sql
 from backend.services.runs.list_sql import RunSummaryRow
@@ -26,15 +27,17 @@ class RunSearch:
     def page(
         self, request: run_lists_pb2.ListFoundRunsRequest, workflow_ids: frozenset[str] | None
     ) -> run_lists_pb2.ListFoundRunsResponse:
-        """Returns a page of matching runs, newest first; raises ApiError `invalid_filter`, then as `Paging`."""
+        """Returns a page of matching runs in their order; raises ApiError `invalid_filter`, then as `Paging`."""
         filters = read_filters(request).within(workflow_ids)
+        oldest_first = request.oldest_first
         paging = Paging(self._cursors, request)
         after = None if paging.after is None else (int(paging.after[0]), str(paging.after[1]))
         key_id = request.key_id if request.HasField("key_id") else None
 
         def work(tx: Tx) -> run_lists_pb2.ListFoundRunsResponse:
             text, most = request.search.strip(), paging.rows_to_read
-            rows, stopped = _cut([_found(tx, text, key_id, each, after, most) for each in filters], most)
+            parts = [_found(tx, text, key_id, each, after, most) for each in filters]
+            rows, stopped = _cut(parts, most, oldest_first)
             shown, token = paging.cut(rows, lambda row: (row.created_at, row.run_id))
             if token is None and stopped is not None:
                 token = paging.token_after(stopped)
@@ -63,7 +66,7 @@ def child_runs(
 
 
 _RunPage = tuple[Sequence[RunSummaryRow], search_sql.FoundRunPosition | None]
-"""The newest matching runs, and the position at which the search stopped before it had found enough of them."""
+"""The first matching runs, and the position at which the search stopped before it had found enough of them."""
 
 
 def _found(
@@ -78,14 +81,19 @@ def _found(
     name, equals, value = text.partition("=")
     labels = [(None, text), *([(name.strip(), value.strip())] if equals else [])]
     labelled = [search_sql.by_label(tx, name, value, key_id, filters, after, limit) for name, value in labels]
-    return _cut([(found, None), *labelled], limit)
+    return _cut([(found, None), *labelled], limit, filters.oldest_first)
 
 
-def _cut(parts: Sequence[_RunPage], limit: int) -> _RunPage:
-    """Merges pages: the newest runs down to the first position at which one of the searches stopped."""
-    rows = sorted({row.run_id: row for found, _ in parts for row in found}.values(), key=_position, reverse=True)
-    stopped = max((stop for _, stop in parts if stop is not None), default=None)
-    return [row for row in rows if stopped is None or _position(row) >= stopped][:limit], stopped
+def _cut(parts: Sequence[_RunPage], limit: int, oldest_first: bool) -> _RunPage:
+    """Merges pages: the runs in order up to the first position at which one of the searches stopped."""
+    runs = {row.run_id: row for found, _ in parts for row in found}.values()
+    rows = sorted(runs, key=_position, reverse=not oldest_first)
+    stops = [stop for _, stop in parts if stop is not None]
+    if not stops:
+        return rows[:limit], None
+    stopped = min(stops) if oldest_first else max(stops)
+    within = [row for row in rows if (_position(row) <= stopped if oldest_first else _position(row) >= stopped)]
+    return within[:limit], stopped
 
 
 def _position(row: RunSummaryRow) -> tuple[int, str]:
@@ -94,16 +102,33 @@ def _position(row: RunSummaryRow) -> tuple[int, str]:
 
 def _messages(tx: Tx, rows: Sequence[RunSummaryRow]) -> list[run_lists_pb2.FoundRun]:
     run_ids = [row.run_id for row in rows]
-    parts = zip(rows, search_sql.origins(tx, run_ids), search_sql.approval_times(tx, run_ids), strict=True)
-    return [_message(row, origin, approvals) for row, origin, approvals in parts]
+    more = search_sql.more_of(tx, run_ids)
+    priced = [run_id for run_id, each in zip(run_ids, more, strict=True) if each.model_calls]
+    costs = dict(zip(priced, search_sql.costs(tx, priced), strict=True))
+    parts = zip(rows, more, search_sql.approval_times(tx, run_ids), strict=True)
+    return [_message(row, each, costs.get(row.run_id), approvals) for row, each, approvals in parts]
 
 
 def _message(
-    row: RunSummaryRow, origin: search_sql.OriginRow, approvals: Sequence[search_sql.ApprovalTimesRow]
+    row: RunSummaryRow,
+    more: search_sql.FoundRunRow,
+    used: search_sql.CostRow | None,
+    approvals: Sequence[search_sql.ApprovalTimesRow],
 ) -> run_lists_pb2.FoundRun:
     message = run_lists_pb2.FoundRun(
-        run=messages.summary(row), key_id=origin.key_id or None, started_by=origin.started_by
+        run=messages.summary(row),
+        key_id=more.key_id or None,
+        started_by=more.started_by,
+        model_calls=more.model_calls,
+        tokens=more.input_tokens + more.output_tokens,
     )
+    if used is not None:
+        message.cost_microusd, message.unpriced_calls = used.cost_microusd, used.unpriced_calls
+    if row.status == RunStatus.FAILED:
+        message.error.code = more.error_code or ""
+        if more.error_start is not None:
+            cut = len(more.error_start) > search_sql.MAX_ERROR_CHARS
+            message.error.message = more.error_start[: search_sql.MAX_ERROR_CHARS] + ("…" if cut else "")
     times = [
         (row.created_at, row.started_at or row.finished_at),
         *((each.requested_at, each.decided_at or row.finished_at) for each in approvals),

@@ -1,4 +1,4 @@
-"""SQL of the run list, newest first and without children, in time that does not grow with the number of runs.
+"""SQL of the run list, by time of creation and without children, in time that does not grow with the number of runs.
 
 Every read is a range of one index in the order of the list: all leading columns of the index have a value, and
 each of several statuses has its own range. A leading column without a filter (the key for an administrator, the
@@ -141,19 +141,20 @@ def newest(
 def page(
     tx: Tx, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int
 ) -> list[RunSummaryRow]:
-    """Returns summaries of up to `limit` runs, newest first, after a position of created_at and run id."""
+    """Returns summaries of up to `limit` runs in the order of `filters`, after a position of created_at and run id."""
     equal = filters.equalities() | ({} if key_id is None else {"key_id": key_id})
     common: dict[str, int | str] = filters.bounds(after) | {"limit": limit}
     if not filters.statuses and equal.keys() <= {"key_id"}:
-        return tx.all(_newest(frozenset(equal), (), limit == USUAL_LIMIT), **common, **equal)
+        return tx.all(_listed(frozenset(equal), (), limit == USUAL_LIMIT, filters.oldest_first), **common, **equal)
     found: dict[str, RunSummaryRow] = {}
     for statuses, groups in _ranges(tx, filters.statuses or tuple(RUN_TRANSITIONS), equal):
         if groups:
-            statement = _newest(frozenset(groups[0]), statuses, limit == USUAL_LIMIT)
+            statement = _listed(frozenset(groups[0]), statuses, limit == USUAL_LIMIT, filters.oldest_first)
             pages = tx.each(statement, [{**common, **group} for group in groups])
             # A run that finished between the two reads is in both; the later row counts.
             found.update((row.run_id, row) for rows in pages for row in rows)
-    return sorted(found.values(), key=lambda row: (row.created_at, row.run_id), reverse=True)[:limit]
+    rows = sorted(found.values(), key=lambda row: (row.created_at, row.run_id), reverse=not filters.oldest_first)
+    return rows[:limit]
 
 
 def _ranges(
@@ -186,24 +187,23 @@ def _completed(tx: Tx, equal: dict[str, str], leading: Sequence[str], *, in_flig
 
 
 @cache
-def _newest(equal: frozenset[str], statuses: tuple[str, ...] = (), usual: bool = False) -> Query[RunSummaryRow]:
-    """Makes a query for the newest runs with equal values in these columns: of all statuses, or of each of some."""
+def _listed(equal: frozenset[str], statuses: tuple[str, ...], usual: bool, oldest_first: bool) -> Query[RunSummaryRow]:
+    """Makes a query for the first runs with equal values in these columns: of all statuses, or of each of some."""
     limit: ColumnElement[int] = literal_column(str(USUAL_LIMIT)) if usual else bindparam("limit")
     if not statuses:
         columns = (*sorted(equal), *_ORDER)
         found = tuple_(*_columns(columns))
-        within = [found < _position("upper", sorted(equal)), found >= _position("lower", sorted(equal))]
-        return Query(
-            RunSummaryRow, _newest_first(select_row(RunSummaryRow, runs).where(*within, NO_CHILD), columns).limit(limit)
-        )
-    ranges = [_range(equal, status).limit(limit) for status in statuses]
+        within = [found < _position("upper", sorted(equal)), found > _position("lower", sorted(equal))]
+        query = select_row(RunSummaryRow, runs).where(*within, NO_CHILD)
+        return Query(RunSummaryRow, _in_order(query, columns, oldest_first).limit(limit))
+    ranges = [_range(equal, status, oldest_first).limit(limit) for status in statuses]
     return Query(
         RunSummaryRow, ranges[0] if len(ranges) == 1 else union_all(*(select(each.subquery()) for each in ranges))
     )
 
 
-def _range(equal: frozenset[str], status: str) -> RowSelect:
-    """Makes a query for the newest runs of one status, as a range of one index.
+def _range(equal: frozenset[str], status: str, oldest_first: bool) -> RowSelect:
+    """Makes a query for the first runs of one status, as a range of one index.
 
     The range and the order name all columns of the index, so that PostgreSQL cannot choose another index: it assumes
     independent columns, and would look for rare rows among the newest. SQLite gets the name of the index as a hint.
@@ -213,12 +213,12 @@ def _range(equal: frozenset[str], status: str) -> RowSelect:
     found = tuple_(*_columns(columns))
     query = select_row(RunSummaryRow, runs).where(
         found < _position("upper", index.leading, status),
-        found >= _position("lower", index.leading, status),
+        found > _position("lower", index.leading, status),
         index.condition(),
         NO_CHILD,
         *(runs.c[name] == bindparam(name) for name in sorted(equal - set(index.leading))),
     )
-    return _newest_first(query, columns).with_hint(runs, f"INDEXED BY {index.name}", "sqlite")
+    return _in_order(query, columns, oldest_first).with_hint(runs, f"INDEXED BY {index.name}", "sqlite")
 
 
 def _index(equal: frozenset[str], status: str) -> _RunIndex:
@@ -242,8 +242,8 @@ def _position(which: str, leading: Sequence[str] = (), status: str = "") -> Tupl
     return tuple_(*values, created_at, bindparam(f"{which}_run_id", type_=Text))
 
 
-def _newest_first(query: RowSelect, columns: Sequence[str]) -> RowSelect:
-    return query.order_by(*(column.desc() for column in _columns(columns)))
+def _in_order(query: RowSelect, columns: Sequence[str], oldest_first: bool) -> RowSelect:
+    return query.order_by(*(column.asc() if oldest_first else column.desc() for column in _columns(columns)))
 
 
 @cache

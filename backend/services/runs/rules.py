@@ -21,13 +21,14 @@ _LATEST_MS: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class RunFilters:
-    """The filters of a list; None or empty means no filter. Times are exclusive, in whole milliseconds."""
+    """Filters and order of a list; None or empty means no filter. Times are exclusive, in whole milliseconds."""
 
     statuses: tuple[str, ...] = ()
     workflow_id: str | None = None
     client_reference: str | None = None
     after_ms: int | None = None
     before_ms: int | None = None
+    oldest_first: bool = False
 
     def equalities(self) -> dict[str, str]:
         """Returns the columns, except the status, that must equal a value."""
@@ -42,14 +43,23 @@ class RunFilters:
         return [replace(self, workflow_id=workflow_id) for workflow_id in sorted(wanted)]
 
     def bounds(self, after: tuple[int, str] | None) -> dict[str, int | str]:
-        """Returns positions (created_at, run id): listed runs are at or after `lower` and before `upper`.
+        """Returns positions (created_at, run id): listed runs are after `lower` and before `upper`.
 
-        `after` is the last position of the previous page; it may lie on either side of `before_ms`.
+        `after` is the last position of the previous page; it may lie on either side of the bounds of time.
         """
-        before = (_LATEST_MS if self.before_ms is None else self.before_ms, "")
-        upper = min(before, after or before)
-        lower = _EARLIEST_MS if self.after_ms is None else self.after_ms + 1
-        return {"upper_created_at": upper[0], "upper_run_id": upper[1], "lower_created_at": lower, "lower_run_id": ""}
+        # No run has the id that is empty.
+        upper = (_LATEST_MS if self.before_ms is None else self.before_ms, "")
+        lower = (_EARLIEST_MS if self.after_ms is None else self.after_ms + 1, "")
+        if after is not None and self.oldest_first:
+            lower = max(lower, after)
+        elif after is not None:
+            upper = min(upper, after)
+        return {
+            "upper_created_at": upper[0],
+            "upper_run_id": upper[1],
+            "lower_created_at": lower[0],
+            "lower_run_id": lower[1],
+        }
 
 
 def read_filters(request: runs_pb2.ListRunsRequest | run_lists_pb2.ListFoundRunsRequest) -> RunFilters:
@@ -68,6 +78,7 @@ def read_filters(request: runs_pb2.ListRunsRequest | run_lists_pb2.ListFoundRuns
         # Runs have whole milliseconds: after 0.5 ms means after 0, before 0.5 ms means before 1.
         after_ms=milliseconds_of(request.created_after) if request.HasField("created_after") else None,
         before_ms=first_millisecond_from(request.created_before) if request.HasField("created_before") else None,
+        oldest_first=isinstance(request, run_lists_pb2.ListFoundRunsRequest) and request.oldest_first,
     )
 
 

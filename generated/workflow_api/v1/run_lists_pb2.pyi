@@ -37,6 +37,7 @@ class ListFoundRunsRequest(_message.Message):
     CREATED_BEFORE_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    OLDEST_FIRST_FIELD_NUMBER: _builtins.int
     search: _builtins.str
     """Only runs whose id this is or begins with (from `run_` and six characters on), whose client reference it is, or that
     have a label of this value; as `name=value` a label of that name and value.
@@ -49,6 +50,8 @@ class ListFoundRunsRequest(_message.Message):
     """Most runs to return."""
     page_token: _builtins.str
     """`next_page_token` of the page before."""
+    oldest_first: _builtins.bool
+    """The oldest runs first; the newest first without it."""
     @_builtins.property
     def status(self) -> _containers.RepeatedScalarFieldContainer[_runs_pb2.RunStatus.ValueType]:
         """Only runs in one of these statuses."""
@@ -72,10 +75,11 @@ class ListFoundRunsRequest(_message.Message):
         created_before: _timestamp_pb2.Timestamp | None = ...,
         page_size: _builtins.int | None = ...,
         page_token: _builtins.str = ...,
+        oldest_first: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_created_after", b"_created_after", "_created_before", b"_created_before", "_key_id", b"_key_id", "_page_size", b"_page_size", "_workflow_id", b"_workflow_id", "created_after", b"created_after", "created_before", b"created_before", "key_id", b"key_id", "page_size", b"page_size", "workflow_id", b"workflow_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_created_after", b"_created_after", "_created_before", b"_created_before", "_key_id", b"_key_id", "_page_size", b"_page_size", "_workflow_id", b"_workflow_id", "created_after", b"created_after", "created_before", b"created_before", "key_id", b"key_id", "page_size", b"page_size", "page_token", b"page_token", "search", b"search", "status", b"status", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_created_after", b"_created_after", "_created_before", b"_created_before", "_key_id", b"_key_id", "_page_size", b"_page_size", "_workflow_id", b"_workflow_id", "created_after", b"created_after", "created_before", b"created_before", "key_id", b"key_id", "oldest_first", b"oldest_first", "page_size", b"page_size", "page_token", b"page_token", "search", b"search", "status", b"status", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__created_after: _TypeAlias = _typing.Literal["created_after"]  # noqa: Y015
     _WhichOneofArgType__created_after: _TypeAlias = _typing.Literal["_created_after", b"_created_after"]  # noqa: Y015
@@ -111,10 +115,23 @@ class FoundRun(_message.Message):
     STARTED_BY_FIELD_NUMBER: _builtins.int
     WAITED_FIELD_NUMBER: _builtins.int
     WAITING_SINCE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    MODEL_CALLS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    COST_MICROUSD_FIELD_NUMBER: _builtins.int
+    UNPRICED_CALLS_FIELD_NUMBER: _builtins.int
     key_id: _builtins.str
     """The key that started it; absent where none did."""
     started_by: _builtins.str
     """The name of that key, or the person who started it; absent where that is not known any more."""
+    model_calls: _builtins.int
+    """Calls that a model answered."""
+    tokens: _builtins.int
+    """Tokens of their input and output together."""
+    cost_microusd: _builtins.int
+    """Millionths of a US dollar that they cost, by known prices."""
+    unpriced_calls: _builtins.int
+    """Those of the calls that no price is known for."""
     @_builtins.property
     def run(self) -> _runs_pb2.RunSummary:
         """The run in short."""
@@ -127,6 +144,10 @@ class FoundRun(_message.Message):
     def waiting_since(self) -> _timestamp_pb2.Timestamp:
         """Since when it waits; absent where it does not."""
 
+    @_builtins.property
+    def error(self) -> _runs_pb2.RunError:
+        """Why it failed, the message cut after 300 characters; absent where it has not failed."""
+
     def __init__(
         self,
         *,
@@ -135,17 +156,26 @@ class FoundRun(_message.Message):
         started_by: _builtins.str | None = ...,
         waited: _duration_pb2.Duration | None = ...,
         waiting_since: _timestamp_pb2.Timestamp | None = ...,
+        error: _runs_pb2.RunError | None = ...,
+        model_calls: _builtins.int = ...,
+        tokens: _builtins.int = ...,
+        cost_microusd: _builtins.int = ...,
+        unpriced_calls: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_started_by", b"_started_by", "_waiting_since", b"_waiting_since", "key_id", b"key_id", "run", b"run", "started_by", b"started_by", "waited", b"waited", "waiting_since", b"waiting_since"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_key_id", b"_key_id", "_started_by", b"_started_by", "_waiting_since", b"_waiting_since", "error", b"error", "key_id", b"key_id", "run", b"run", "started_by", b"started_by", "waited", b"waited", "waiting_since", b"waiting_since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_started_by", b"_started_by", "_waiting_since", b"_waiting_since", "key_id", b"key_id", "run", b"run", "started_by", b"started_by", "waited", b"waited", "waiting_since", b"waiting_since"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "_key_id", b"_key_id", "_started_by", b"_started_by", "_waiting_since", b"_waiting_since", "cost_microusd", b"cost_microusd", "error", b"error", "key_id", b"key_id", "model_calls", b"model_calls", "run", b"run", "started_by", b"started_by", "tokens", b"tokens", "unpriced_calls", b"unpriced_calls", "waited", b"waited", "waiting_since", b"waiting_since"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
+    _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
     _WhichOneofReturnType__key_id: _TypeAlias = _typing.Literal["key_id"]  # noqa: Y015
     _WhichOneofArgType__key_id: _TypeAlias = _typing.Literal["_key_id", b"_key_id"]  # noqa: Y015
     _WhichOneofReturnType__started_by: _TypeAlias = _typing.Literal["started_by"]  # noqa: Y015
     _WhichOneofArgType__started_by: _TypeAlias = _typing.Literal["_started_by", b"_started_by"]  # noqa: Y015
     _WhichOneofReturnType__waiting_since: _TypeAlias = _typing.Literal["waiting_since"]  # noqa: Y015
     _WhichOneofArgType__waiting_since: _TypeAlias = _typing.Literal["_waiting_since", b"_waiting_since"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__key_id) -> _WhichOneofReturnType__key_id | None: ...
     @_typing.overload

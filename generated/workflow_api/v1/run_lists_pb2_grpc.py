@@ -67,7 +67,7 @@ class RunListsServiceServicer:
     """
 
     def ListFoundRuns(self, request, context):
-        """The runs of every key and person, newest first, that a text and filters leave. A page may have fewer runs than asked
+        """The runs of every key and person that a text and filters leave, newest first or oldest first. A page may have fewer runs than asked
         for and still name a next one: a search by a label that many runs have looks at 2,000 of them for one page.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -8,6 +8,7 @@ import pytest
 
 from backend.common.clock import DAY_MS
 from backend.runtime.execution import sql as execution_sql
+from backend.services.model_usage.sql import AttemptUsage, record
 from backend.services.runs import figures, search_sql
 from backend.services.runs.figures import RunDays
 from backend.services.runs.servicer import RunListsServicer
@@ -81,6 +82,45 @@ def test_a_search_by_a_common_label_ends_its_page_early_and_goes_on(
         answer, pages = page(lists, page_token=answer.next_page_token, **asked), pages + 1
         found += [each.run.run_id for each in answer.items]
     assert (found, pages) == ([wanted], 4)
+
+
+def test_the_oldest_come_first_on_request_page_by_page_with_every_way_to_find_them(
+    world: World, lists: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_sql, "MOST_EXAMINED", 2)
+    found = []
+    for number in range(5):
+        found.append(world.finished(labels={"team": "a"}, client_reference="a" if number % 2 else None))
+        world.clock.advance(seconds=1)
+    for asked in ({}, {"search": "a"}, {"search": "team=a", "status": [COMPLETED]}, {"search": found[0][:10]}):
+        listed, token = [], ""
+        while True:
+            answer = page(lists, oldest_first=True, page_size=2, page_token=token, **asked)
+            listed += [each.run.run_id for each in answer.items]
+            if not answer.HasField("next_page_token"):
+                break
+            token = answer.next_page_token
+        assert listed == found, asked
+
+
+def test_a_failed_run_has_the_beginning_of_its_error_and_no_other_run_has_one(world: World, lists: Caller) -> None:
+    world.finished()
+    run_id = world.started()
+    world.begin(run_id)
+    world.close(run_id, "failed", error_code="node_failed", error_message="e" * 400)
+    failed, completed = page(lists).items
+    assert (failed.error.code, failed.error.message) == ("node_failed", "e" * 300 + "…")
+    assert not completed.HasField("error")
+
+
+def test_a_run_that_called_models_has_its_tokens_and_its_known_cost(world: World, lists: Caller) -> None:
+    run_id, plain = world.finished(), world.finished()
+    used_twice = [AttemptUsage(step, -1, 1, "test:m", 2, 30, 5, 0, cost) for step, cost in (("a", 1_500), ("b", None))]
+    world.services.database.write(lambda tx: record(tx, run_id, world.clock(), used_twice))
+    items = {each.run.run_id: each for each in page(lists).items}
+    used = items[run_id]
+    assert (used.model_calls, used.tokens, used.cost_microusd, used.unpriced_calls) == (4, 70, 1_500, 2)
+    assert items[plain].model_calls == items[plain].cost_microusd == 0
 
 
 def test_a_run_says_who_started_it_and_how_long_it_waited(world: World, lists: Caller) -> None:

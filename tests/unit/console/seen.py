@@ -33,7 +33,7 @@ MOST_BYTES_OF_ONE: Final = 100_000
 """Of a page that shows one text, whatever that has."""
 
 _RENDERING = Rendering(StaticFiles())
-_LABEL = re.compile(r' data-label="[^"]*"')
+_LABEL = re.compile(r' data-label="[^"]*"|<wbr>')
 
 Answer = Message | Refusal | Callable[[Any], Message]
 
@@ -117,7 +117,7 @@ _SEEN_AS_SENT: Final = re.compile(r'value="[^"]*"|<textarea.*?</textarea>', re.D
 
 
 def html(answer: PageResult, user: User = ADMINISTRATOR) -> str:
-    """Returns a page without the labels that cells of tables have for narrow screens.
+    """Returns a page without what cells of tables have for narrow screens: labels, and places where words may break.
 
     Outside of forms' fields nothing in it is unseen, whatever was planted.
     """

@@ -105,7 +105,7 @@ def test_the_list_has_pages_and_reads_the_last_use_of_those_alone_that_it_shows(
     for expected in (50, 50, 15):
         services.calls.clear()
         page = html(seen_answered(services, "GET", "/keys", query={"q": "key 1", **cursor}))
-        shown = re.findall(r'<code class="id">(ak_\d+)', page)
+        shown = re.findall(r'<code title="(ak_\d+)', page)
         assert len(shown) == expected == len(services.asked("UsageService/ListUsageRecords"))
         (counted,) = services.asked("UsageService/CountCallsByKey")
         assert list(counted.key_ids) == shown

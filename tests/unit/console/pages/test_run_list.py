@@ -1,5 +1,8 @@
 import asyncio
+import re
+from html import unescape
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -9,10 +12,16 @@ from console.visit import PageEvents, View
 from contract.refusals import Refusal
 from contract.times import milliseconds_of, to_duration, to_timestamp
 from tests.unit.console.run_answers import EVIL, summary
-from tests.unit.console.seen import APPROVER, MemoryServices, answered, html
+from tests.unit.console.seen import APPROVER, MemoryServices, answered, html, sent_html
 from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, ListKeysResponse
 from workflow_api.v1.run_lists_pb2 import FoundRun, GetRunDaysResponse, ListFoundRunsResponse, RunDay
-from workflow_api.v1.runs_pb2 import RUN_STATUS_COMPLETED, RUN_STATUS_QUEUED, RUN_STATUS_RUNNING
+from workflow_api.v1.runs_pb2 import (
+    RUN_STATUS_COMPLETED,
+    RUN_STATUS_FAILED,
+    RUN_STATUS_QUEUED,
+    RUN_STATUS_RUNNING,
+    RunError,
+)
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, ROLE_OPERATOR, ROLE_VIEWER, Role, User
 from workflow_api.v1.workflows_pb2 import ListWorkflowsResponse, Workflow
 
@@ -90,6 +99,7 @@ def test_a_refused_filter_is_reported_on_the_page(code: str) -> None:
     [
         ({"status": "x"}, "status must be a comma-separated list of queued, "),
         ({"from": "1 May"}, "A day is written as"),
+        ({"sort": "duration"}, "sort must be oldest"),
     ],
 )
 def test_a_filter_that_cannot_be_is_told_without_asking_a_service(query: dict[str, str], message: str) -> None:
@@ -106,9 +116,8 @@ def test_a_run_shows_how_long_it_took_and_waited_and_who_started_it() -> None:
         started_by="warehouse",
     )
     page = html(answered(services(ended), "GET", "/runs"))
-    assert "<td>1 min 1 s</td>" in page
-    assert "<td>1.5 s</td>" in page
-    assert "<td>warehouse</td>" in page
+    assert '<td class="number">1 min 1 s<span class="soft line">waited 1.5 s</span></td>' in page
+    assert '<span class="clamped soft by" title="by warehouse">by warehouse</span>' in page
     assert 'href="/runs?q=team%3Da%26b"' in page
 
 
@@ -117,8 +126,71 @@ def test_what_waits_or_runs_counts_until_now(monkeypatch: pytest.MonkeyPatch) ->
     running = found(run={"started_at": to_timestamp(DAY)}, waited=to_duration(1_000))
     waits = found(run={"status": RUN_STATUS_QUEUED}, waiting_since=to_timestamp(DAY + 5_000))
     page = html(answered(services(running, waits), "GET", "/runs"))
-    assert "<td>9 s</td>" in page
-    assert '<td>4 s <span class="soft whole">and waits</span></td>' in page
+    assert '<td class="number">9 s<span class="soft line">waited 1 s</span></td>' in page
+    assert '<td class="number">\N{EN DASH}<span class="soft line">waits 4 s</span></td>' in page
+
+
+def test_a_failed_run_says_why_on_one_line_and_its_id_can_be_copied() -> None:
+    error = RunError(code="node_failed", message="Step 'sum' failed:\n  <no column 'total'>")
+    run_id = "run_01m8j71kkgf0k6g80qg6jwczwb"
+    failed = found(run={"run_id": run_id, "status": RUN_STATUS_FAILED}, error=error)
+    page = html(answered(services(failed), "GET", "/runs"))
+    why = "Step &#39;sum&#39; failed: &lt;no column &#39;total&#39;&gt;"
+    assert f'<span class="failure" title="{why}">{why}</span>' in page
+    assert '<code title="run_01m8j71kkgf0k6g80qg6jwczwb" aria-hidden="true">run_…g6jwczwb</code>' in page
+    assert f'<span class="hidden" id="id-{run_id}">{run_id}</span>' in page
+    assert f'data-copy="id-{run_id}" aria-label="Copy the id {run_id}"' in page
+
+
+@pytest.mark.parametrize(
+    ("used", "shown"),
+    [
+        ({"model_calls": 2, "tokens": 1_234, "cost_microusd": 12_345}, "0.0123"),
+        ({"model_calls": 2, "tokens": 1_234, "cost_microusd": 12_345, "unpriced_calls": 1}, "at least 0.0123"),
+        ({"model_calls": 2, "tokens": 1_234, "unpriced_calls": 2}, "\N{EN DASH}"),
+    ],
+)
+def test_a_run_that_called_models_shows_its_known_cost_and_its_tokens(used: dict[str, int], shown: str) -> None:
+    page = html(answered(services(found(**used)), "GET", "/runs"))
+    assert f'<td class="number">{shown}<span class="soft line">1,234 tokens</span></td>' in page
+
+
+def test_each_filter_is_a_chip_that_can_be_removed_alone() -> None:
+    query = {"q": "a&b", "status": "failed,cancelled", "workflow_id": "wf_1", "key": "ak_1", "from": "2026-09-01"}
+    page = html(answered(services(found()), "GET", "/runs", query=query))
+    chips = re.findall(r'<a href="([^"]+)" title="([^"]+)"><span class="hidden">Remove the filter', page)
+    named = {text: parse_qs(urlsplit(unescape(path)).query) for path, text in chips}
+    words = ["Find: a&amp;b", "Status: failed, cancelled", "Workflow: D", "Key: warehouse", "From: 2026-09-01"]
+    assert list(named) == words
+    for text, (name, left) in zip(named, query.items(), strict=True):
+        assert named[text] == {each: [value] for each, value in query.items() if each != name}, left
+
+
+def test_usual_lists_are_links_and_the_present_one_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(times, "now_ms", lambda: DAY + 9_000)
+    page = html(answered(services(found()), "GET", "/runs", query={"status": "failed", "from": "2024-10-03"}))
+    failed = "/runs?status=failed&amp;from=2024-10-03"
+    assert f'<a href="{failed}" aria-current="true">Failed since yesterday</a>' in page
+    assert '<a href="/runs">All</a>' in page
+
+
+def test_the_oldest_runs_come_first_on_request_and_the_next_page_is_newer() -> None:
+    newest = html(answered(services(found(), token="c2"), "GET", "/runs", query={"status": "failed"}))
+    assert 'aria-sort="descending"><a href="/runs?status=failed&amp;sort=oldest">Created</a></th>' in newest
+    backend = services(found(), token="c2")
+    oldest = html(answered(backend, "GET", "/runs", query={"status": "failed", "sort": "oldest"}))
+    assert 'aria-sort="ascending"><a href="/runs?status=failed">Created</a></th>' in oldest
+    assert '<a href="/runs?status=failed&amp;sort=oldest&amp;cursor=c2" rel="next">Newer</a>' in oldest
+    (asked,) = backend.asked(FIND)
+    assert asked.oldest_first
+
+
+def test_a_full_page_of_long_runs_has_less_than_150_kilobytes() -> None:
+    labels = {f"label-{number}": "v" * 60 for number in range(8)}
+    run = {"client_reference": "r" * 200, "labels": labels, "status": RUN_STATUS_FAILED}
+    error = RunError(code="node_failed", message="e" * 300)
+    long = [found(run={"run_id": f"run_{number:026}", **run}, error=error) for number in range(50)]
+    assert len(sent_html(answered(services(*long, token="c" * 200), "GET", "/runs")).encode()) < 150_000
 
 
 def test_a_search_that_found_nothing_yet_can_go_on() -> None:

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from console.rendering.text import escaped_json, marked, visible
+from console.rendering.text import breakable, escaped_json, marked, short_id, visible
 from tests.unit.console.rendered import RENDERING
 
 UNSEEN = [
@@ -47,3 +47,30 @@ def test_other_characters_stay() -> None:
     text = "שלום ż 😀 👩‍👩‍👧 می‌خواهم\r\n\t"
     assert visible(text) == text
     assert marked(text) == text
+
+
+@pytest.mark.parametrize(
+    ("html", "broken"),
+    [
+        ("<td>reconciliation</td>", "<td>reconciliation</td>"),
+        ("<td>a/path_of/some.file.csv</td>", "<td>a/<wbr>path_<wbr>of/<wbr>some.<wbr>file.<wbr>csv</td>"),
+        ("<td>1,234,567.89 127.0.0.100:8080</td>", "<td>1,234,567.89 127.0.0.100:8080</td>"),
+        ("<td>several-words-with-hyphens-that-break</td>", "<td>several-words-with-hyphens-that-break</td>"),
+        ('<a href="/a/path_of/some.file.csv">x</a>', '<a href="/a/path_of/some.file.csv">x</a>'),
+        ("<td>run_01m8j71kkgf0k6g80qg6jwczwb</td>", "<td>run_<wbr>01m8j71k<wbr>kgf0k6g8<wbr>0qg6jwcz<wbr>wb</td>"),
+        (f"<td>{'!' * 33}</td>", f'<td><span class="solid">{"!" * 33}</span></td>'),
+        ("<td>&lt;script&gt;&amp;&#39;&#34;</td>", "<td>&lt;script&gt;&amp;&#39;&#34;</td>"),
+        ("<td><textarea>\na_b_c_d_e_f_g_h_i_j</textarea></td>", "<td><textarea>\na_b_c_d_e_f_g_h_i_j</textarea></td>"),
+        (
+            '<td><a class="clamped" title="x">a_b_c_d_e_f_g_h_i_j</a></td>',
+            '<td><a class="clamped" title="x">a_b_c_d_e_f_g_h_i_j</a></td>',
+        ),
+    ],
+)
+def test_long_words_of_cells_may_break_after_separators_alone(html: str, broken: str) -> None:
+    assert breakable(html) == broken
+
+
+def test_an_id_is_shortened_to_its_kind_and_its_end() -> None:
+    assert short_id("run_01m8j71kkgf0k6g80qg6jwczwb") == "run_…g6jwczwb"
+    assert [short_id("run_1"), short_id("no-underscore-at-all")] == ["run_1", "no-underscore-at-all"]

@@ -195,12 +195,13 @@ def expected(given: Scale, key: str | None, filters: RunFilters, after: tuple[in
     found = (
         row["run_id"]
         # The last was created last.
-        for row in reversed(given.rows)
+        for row in (given.rows if filters.oldest_first else reversed(given.rows))
         if all(row[name] == value for name, value in equal.items())
         and (not filters.statuses or row["status"] in filters.statuses)
         and (filters.after_ms is None or row["created_at"] > filters.after_ms)
         and (filters.before_ms is None or row["created_at"] < filters.before_ms)
-        and (after is None or (row["created_at"], row["run_id"]) < after)
+        and (after is None or (after < (row["created_at"], row["run_id"])) == filters.oldest_first)
+        and (after is None or (row["created_at"], row["run_id"]) != after)
     )
     return list(islice(found, LIMIT))
 
@@ -209,6 +210,7 @@ def cases() -> Iterator[tuple[str | None, RunFilters, tuple[int, str] | None]]:
     for index, (chosen, key) in enumerate(product(COMBINATIONS, (*KEYS, None))):
         after = POSITION if index % 2 else None
         yield key, RunFilters(**chosen), after
+        yield key, RunFilters(**chosen, oldest_first=True), after
         if "statuses" in chosen:
             yield key, RunFilters(**chosen | {"statuses": SEVERAL}), None if after else POSITION
 

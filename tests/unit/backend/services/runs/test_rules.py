@@ -50,3 +50,11 @@ def test_the_upper_bound_is_the_earlier_of_created_before_and_the_position() -> 
     assert filters.bounds((500, "run_a"))["upper_run_id"] == ""
     bounds = filters.bounds((300, "run_a"))
     assert (bounds["upper_created_at"], bounds["upper_run_id"]) == (300, "run_a")
+
+
+def test_the_lower_bound_of_the_oldest_first_is_the_later_of_created_after_and_the_position() -> None:
+    filters = RunFilters(after_ms=500, oldest_first=True)
+    assert filters.bounds((300, "run_z"))["lower_created_at"] == 501
+    bounds = filters.bounds((700, "run_a"))
+    assert (bounds["lower_created_at"], bounds["lower_run_id"]) == (700, "run_a")
+    assert bounds["upper_run_id"] == ""

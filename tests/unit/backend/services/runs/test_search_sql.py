@@ -10,7 +10,11 @@ from backend.storage.statements import Command
 from backend.storage.tables.runs import runs
 from tests.support.plans import plans_of
 
-FILTERS = [(None, RunFilters()), ("ak_1", RunFilters(workflow_id="wf_a", statuses=("failed", "running")))]
+FILTERS = [
+    (None, RunFilters()),
+    (None, RunFilters(oldest_first=True)),
+    ("ak_1", RunFilters(workflow_id="wf_a", statuses=("failed", "running"))),
+]
 
 
 @pytest.mark.parametrize(("key_id", "filters"), FILTERS)
