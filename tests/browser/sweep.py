@@ -25,6 +25,26 @@ CUT = """() => [
     .map((table) => `${table.ariaLabel}: ${table.scrollWidth} > ${table.clientWidth}`),
 ]"""
 
+# Words that stand on two lines: of letters alone, or numbers, as people write them; ids and names of files may break.
+BROKEN = r"""() => {
+  const broken = new Set();
+  const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    const around = text.parentElement;
+    const unseen = [around, around.closest("thead, .hidden")].some((each) => each && each.offsetWidth <= 1);
+    if (unseen || around.closest("pre, textarea, option, svg")) continue;
+    for (const word of text.data.matchAll(/(?<![^\s(])(?:\p{L}{2,16}|[0-9][0-9,.]{1,12})(?=[\s).,:;!?]|$)/gu)) {
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].filter((box) => box.width > 1).map((box) => Math.round(box.top)));
+      if (lines.size > 1) broken.add(`broken: ${word[0]} in ${around.outerHTML.slice(0, 80)}`);
+    }
+  }
+  return [...broken];
+}"""
+
 
 def findings(page: Page, scheme: Scheme = "light") -> list[Any]:
     """Returns what axe-core finds; of the dark scheme, which changes colours alone, what it finds in colours."""
@@ -42,7 +62,7 @@ def wrong_in_both_schemes(page: Page, name: str) -> dict[str, list[Any]]:
     schemes: tuple[Scheme, ...] = get_args(Scheme)
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
-        if cut := page.evaluate(CUT):
+        if cut := page.evaluate(CUT) + page.evaluate(BROKEN):
             wrong[f"{name} at {width}"] = cut
         for scheme in schemes if width in {WIDTHS[0], WIDTHS[-1]} else ():
             if found := findings(page, scheme):
