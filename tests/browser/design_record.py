@@ -54,11 +54,20 @@ _READ: Final = """() => {
   }
   return facts;
 }"""
+_SMALL: Final = """async (data) => {
+  const image = new Image();
+  image.src = `data:image/png;base64,${data}`;
+  await image.decode();
+  const canvas = new OffscreenCanvas(image.width, image.height);
+  canvas.getContext("2d").drawImage(image, 0, 0);
+  const small = new Uint8Array(await (await canvas.convertToBlob({ type: "image/webp", quality: 0.3 })).arrayBuffer());
+  return btoa(Array.from(small, (byte) => String.fromCharCode(byte)).join(""));
+}"""
 # Tiles of which more than a tenth of the pixels clearly differ.
 _DIFFERENT: Final = """async ([before, after]) => {
   const pixels = async (data) => {
     const image = new Image();
-    image.src = `data:image/jpeg;base64,${data}`;
+    image.src = `data:image/webp;base64,${data}`;
     await image.decode();
     const canvas = new OffscreenCanvas(image.width, image.height).getContext("2d");
     canvas.drawImage(image, 0, 0);
@@ -111,14 +120,15 @@ def read(pages: dict[tuple[str, int], Page], version: str) -> dict[str, Any]:
     return facts
 
 
-def picture(page: Page) -> bytes:
-    """Returns a picture of the sheet at half its size, without the navigation."""
-    return page.locator("main").screenshot(type="jpeg", quality=40, animations="disabled", caret="hide")
+def picture(page: Page, blank: Page) -> bytes:
+    """Returns a picture of the sheet at half its size, without the navigation; `blank` makes it a small WebP."""
+    taken = page.locator("main").screenshot(animations="disabled", caret="hide")
+    return base64.b64decode(blank.evaluate(_SMALL, base64.b64encode(taken).decode()))
 
 
 def picture_file(theme: str, width: int) -> Path:
     """Returns the file of a picture."""
-    return FOLDER / f"{theme}-{width}.jpeg"
+    return FOLDER / f"{theme}-{width}.webp"
 
 
 def different_tiles(page: Page, before: bytes, after: bytes) -> list[str]:

@@ -49,14 +49,22 @@ def pages(console: Service, chromium: Browser, state: Any) -> Iterator[dict[tupl
 
 
 @pytest.fixture(scope="module")
-def facts(pages: dict[tuple[str, int], Page], chromium: Browser, request: pytest.FixtureRequest) -> dict[str, Any]:
+def blank(chromium: Browser) -> Page:
+    """A page without a policy, which reads pictures."""
+    return chromium.new_page()
+
+
+@pytest.fixture(scope="module")
+def facts(
+    pages: dict[tuple[str, int], Page], blank: Page, chromium: Browser, request: pytest.FixtureRequest
+) -> dict[str, Any]:
     """The facts of the sheet, recorded first where that was asked for."""
     found = design_record.read(pages, chromium.version)
     if request.config.getoption("--record-design"):
         design_record.FOLDER.mkdir(exist_ok=True)
         design_record.write(found)
         for (theme, width), page in pages.items():
-            design_record.picture_file(theme, width).write_bytes(design_record.picture(page))
+            design_record.picture_file(theme, width).write_bytes(design_record.picture(page, blank))
     return found
 
 
@@ -67,19 +75,17 @@ def test_components_have_the_boxes_and_colours_that_are_recorded(facts: dict[str
 
 
 def test_pictures_are_those_that_are_recorded(
-    facts: dict[str, Any], pages: dict[tuple[str, int], Page], chromium: Browser, tmp_path: Path
+    facts: dict[str, Any], pages: dict[tuple[str, int], Page], blank: Page, chromium: Browser, tmp_path: Path
 ) -> None:
     recorded = json.loads(design_record.FACTS.read_text(encoding="utf-8"))
     if recorded["chromium"] != chromium.version:
         return
-    blank = chromium.new_page()
     changed = {}
     for (theme, width), page in pages.items():
-        before, after = design_record.picture_file(theme, width), tmp_path / f"{theme}-{width}.jpeg"
-        after.write_bytes(design_record.picture(page))
+        before, after = design_record.picture_file(theme, width), tmp_path / f"{theme}-{width}.webp"
+        after.write_bytes(design_record.picture(page, blank))
         if tiles := design_record.different_tiles(blank, before.read_bytes(), after.read_bytes()):
             changed[after] = tiles
-    blank.close()
     assert changed == {}, f"other pictures{AGAIN}"
 
 
