@@ -17,7 +17,9 @@ THEMES: Final = ("light", "dark")
 WIDTHS: Final = (390, 1440)
 
 # Fonts of fonts-dejavu-core, whichever others a machine has.
-_FONTS: Final = '* { font-family: "DejaVu Sans" !important } :is(code, pre, kbd) { font-family: "DejaVu Sans Mono" !important }'
+_FONTS: Final = (
+    '* { font-family: "DejaVu Sans" !important } :is(code, pre, kbd) { font-family: "DejaVu Sans Mono" !important }'
+)
 _READ: Final = """() => {
   const parse = (colour) => (colour.match(/[0-9.]+/g) ?? []).map(Number);
   const ground = (element) => {
@@ -43,9 +45,11 @@ _READ: Final = """() => {
       if (element.closest("svg svg, svg *, option, [hidden]") || element.offsetWidth === 0) continue;
       const box = element.getBoundingClientRect(), around = element.parentElement.getBoundingClientRect();
       const style = getComputedStyle(element);
-      const own = [...element.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data.trim()).join("");
+      const texts = [...element.childNodes].filter((node) => node.nodeType === 3);
+      const own = texts.map((node) => node.data.trim()).join("");
       const name = [element.localName, ...element.classList].join(".") + (own ? ` ${own.slice(0, 12)}` : "");
-      const place = [box.x - around.x, box.y - around.y, box.width, box.height].map(Math.round);
+      const down = element === component ? 0 : box.y - around.y;
+      const place = [box.x - around.x, down, box.width, box.height].map(Math.round);
       boxes.push([name, ...place, Math.round(10 * parseFloat(style.fontSize)) / 10]);
       colours.push([name, style.color, style.backgroundColor, style.borderTopColor,
         own ? contrast(parse(style.color), ground(element)) : 0]);
@@ -171,7 +175,11 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
                     found.append(f"{place}: other elements, {len(was)} before and {len(now)} now")
                     continue
                 alike = _near if kind == "boxes" else list.__eq__
-                found += [f"{place}: {one} became {other}" for one, other in zip(was, now, strict=True) if not alike(one, other)]
+                found += [
+                    f"{place}: {one} became {other}"
+                    for one, other in zip(was, now, strict=True)
+                    if not alike(one, other)
+                ]
     return found
 
 

@@ -38,7 +38,8 @@ BROKEN = r"""() => {
     for (const word of text.data.matchAll(/(?<![^\s(])(?:\p{L}{2,16}|[0-9][0-9,.]{1,12})(?=[\s).,:;!?]|$)/gu)) {
       range.setStart(text, word.index);
       range.setEnd(text, word.index + word[0].length);
-      const lines = new Set([...range.getClientRects()].filter((box) => box.width > 1).map((box) => Math.round(box.top)));
+      const boxes = [...range.getClientRects()].filter((box) => box.width > 1);
+      const lines = new Set(boxes.map((box) => Math.round(box.top)));
       if (lines.size > 1) broken.add(`broken: ${word[0]} in ${around.outerHTML.slice(0, 80)}`);
     }
   }

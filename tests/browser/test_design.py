@@ -112,9 +112,7 @@ def test_no_component_excludes_anybody_or_breaks_a_word(
     assert wrong == {}
 
 
-def test_every_control_and_link_of_a_list_is_24_pixels_high(
-    console: Service, chromium: Browser, state: Any
-) -> None:
+def test_every_control_and_link_of_a_list_is_24_pixels_high(console: Service, chromium: Browser, state: Any) -> None:
     """A box is as large as the label around it."""
     small = """() => [...document.querySelectorAll(
         'main :is(button, select, summary, input, .button, li > a, td a, td > label, .row > a, .more a, .tabs a)')]

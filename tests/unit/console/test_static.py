@@ -14,7 +14,11 @@ OLDER = {"lists.css", "run.css"}
 
 DECLARED = re.compile(r"(?<![\w-])((?:padding|margin)(?:-[a-z]+)?|gap|font-size): ([^;{}]+)")
 OWN = re.compile(r"(?<![\w.-])-?(?:[0-9.]+(?:rem|em)|(?:[5-9]|[0-9]{2,})px)\b")
-NUMBERED = {"margin-left: -7.5rem", "padding: var(--s1) 0 var(--s1) 7.5rem", "padding: var(--s1) var(--s4) var(--s3) 3.25rem"}
+NUMBERED = {
+    "margin-left: -7.5rem",
+    "padding: var(--s1) 0 var(--s1) 7.5rem",
+    "padding: var(--s1) var(--s4) var(--s3) 3.25rem",
+}
 """Columns of cards and of numbered steps."""
 DRAWN = {"font-size: 9px", "font-size: 13px"}
 """Units of a drawing that grows with its frame."""
