@@ -126,8 +126,8 @@ faults: $(DEV) ## Run the fault campaign at length: ARGS="--seed 7 --operations 
 soak: $(DEV) ## Run a day's load in an hour and look for what grows: ARGS="--minutes 60 --database postgresql"
 	$(BIN)/python -m tests.soak $(ARGS)
 
-screenshots: $(DEV) $(BUNDLE) ## Make the pictures of the console in docs/images anew, from the demonstration
-	$(BIN)/python scripts/screenshots.py
+screenshots: $(DEV) $(BUNDLE) ## Make the pictures of docs/images and the record of the console's components; ARGS=--design for these alone
+	$(BIN)/python scripts/screenshots.py $(ARGS)
 
 lock: $(DEV) ## Pin dependencies after a change of pyproject.toml; ARGS=--upgrade updates them
 	$(COMPILE) $(ARGS) pyproject.toml --extra parquet --extra redaction --extra graphs -o requirements/run.txt

@@ -31,7 +31,7 @@ from console.instrumentation import ConsoleRequestLog, PageSpan
 from console.pages.waiting import WAITING, count_waiting
 from console.rendering.templates import Rendering
 from console.responses import REFRESH, Responses, shows_navigation
-from console.routes import HEALTH, PAGES, ROUTES, Health, Needs, VisitorRoute
+from console.routes import DESIGN, HEALTH, PAGES, ROUTES, Health, Needs, VisitorRoute
 from console.sessions import ChannelServices, NewServices, Sessions, Visitor
 from console.settings import ConsoleSettings
 from console.visit import FileDownload, Page, PageEvents, Redirect, TryCall, UserServices, View, Visit
@@ -76,7 +76,7 @@ class Console:
         self._channel = traced(channel)
         self._try_call = try_call
         self._tracing = tracing.active()
-        self._pages = tuple(PAGES if pages is None else pages)
+        self._pages = (*(PAGES if pages is None else pages), *((DESIGN,) if settings.design_sheet else ()))
         self._headers = common_headers(https=settings.https)
         self._files = StaticFiles()
         self._sessions = Sessions(settings)

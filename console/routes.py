@@ -26,6 +26,7 @@ from console.pages import (
     approvals,
     audit,
     deployment,
+    design,
     environments,
     graphs,
     health,
@@ -282,3 +283,6 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/audit.csv", ADMINISTRATORS, audit.export_csv),
     Page("GET", "/audit.jsonl", ADMINISTRATORS, audit.export_json_lines),
 )
+
+DESIGN: Final = Page("GET", "/design", ALL_ROLES, design.show)
+"""The sheet of components, which only consoles of developers have."""

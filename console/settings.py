@@ -14,6 +14,7 @@ class ConsoleSettings:
         client_address: How a browser's address is determined, for limits and the audit: `peer`, `load_balancer` or
             `header:<Name>`.
         hosts: Host names without port of the console; empty allows the address that a connection came to.
+        design_sheet: Whether `/design` shows every component of the pages; for development.
         api_url: Address of the HTTP API for callers, used in code samples.
         connections: Most connections at once.
         address_connections: Most connections at once of one address, where `client_address` is `peer`.
@@ -34,6 +35,7 @@ class ConsoleSettings:
     https: bool = False
     client_address: str = "peer"
     hosts: tuple[str, ...] = ()
+    design_sheet: bool = False
     api_url: str = "http://127.0.0.1:8080"
     connections: int = 1_000
     address_connections: int = 200

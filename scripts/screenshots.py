@@ -1,4 +1,4 @@
-"""Makes the pictures of the console in docs/images: five pages of the demonstration, in Chromium."""
+"""Makes the pictures of the console in Chromium: five pages of the demonstration, and the record of its components."""
 
 import json
 import os
@@ -118,7 +118,10 @@ def sign_in(page: Page, demo: Demonstration) -> None:
 
 
 def main() -> None:
-    """Writes the pictures."""
+    """Writes the pictures, or with `--design` the record of components alone."""
+    if sys.argv[1:] == ["--design"]:
+        record_design()
+        return
     chromium = shutil.which("chromium")
     if chromium is None:
         raise SystemExit("This needs Debian's chromium: apt-get install chromium")
@@ -145,6 +148,13 @@ def main() -> None:
                 page.reload()
             page.screenshot(path=IMAGES / f"{name}.png")
         browser.close()
+    record_design()
+
+
+def record_design() -> None:
+    """Records the sheet of components, with which tests/browser/test_design.py compares it."""
+    recorded = ("tests/browser/test_design.py", "-k", "recorded", "--record-design")
+    subprocess.run([sys.executable, "-m", "pytest", "--quiet", *recorded], cwd=ROOT, check=True)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="sqlite",
         help="on what the services under test keep their data",
     )
+    parser.addoption(
+        "--record-design", action="store_true", help="record how the console's components look, in tests/browser/design"
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -31,7 +31,7 @@ export function replace(area, { readSchema, label, help, longest, changed }) {
           ...lintKeymap, indentWithTab]),
         manifestLanguage, helpFrom(readSchema),
         EditorState.changeFilter.of((change) => !change.docChanged || change.newDoc.length <= Math.max(longest, change.startState.doc.length)),
-        EditorView.contentAttributes.of({ "aria-labelledby": label, "aria-describedby": help, autocapitalize: "off" }),
+        EditorView.contentAttributes.of({ "aria-labelledby": label, "aria-describedby": help, autocapitalize: "off", tabindex: "0" }),
         EditorView.updateListener.of((update) => {
           if (!update.docChanged) return;
           area.value = update.state.doc.toString();

@@ -19,6 +19,12 @@ from contract.times import milliseconds_of
 from workflow_api.v1.users_pb2 import Preferences
 
 _NOTHING: Final = "\N{EN DASH}"
+_ROW: Final = re.compile(r"<tr\b.*?(?=<tr\b|\Z)", re.DOTALL)
+_CELL: Final = re.compile(r"<t[dh]\b[^>]*>(.*?)(?=<t[dh]\b|\Z)", re.DOTALL)
+_CELL_END: Final = re.compile(r"(?:</t[dhr]>\s*)+\Z")
+_NUMBER: Final = re.compile(r"\N{EN DASH}|[0-9][0-9,.]*(?: (?:%|[A-Za-z]{1,3})(?: [0-9]+ [a-z]{1,3})?)?")
+"""A number, also with a unit or as a duration such as `4 min 5 s`, or the dash in place of one."""
+
 _ROW_TAG: Final = re.compile(r"<(tr|td|th)\b")
 
 
@@ -42,6 +48,7 @@ class Rendering:
             "span": span,
             "labelled": labelled,
             "breakable": breakable,
+            "number_columns": number_columns,
             "short": short,
             "short_id": short_id,
             "size": formatting.size,
@@ -122,3 +129,17 @@ def labelled(rows: str, heads: Sequence[str]) -> Markup:
         return f'{tag[0]} data-label="{escape(marked(head))}"' if head else tag[0]
 
     return Markup(_ROW_TAG.sub(label, rows))  # noqa: S704 - the rows were rendered with escaping
+
+
+def number_columns(rows: str) -> str:
+    """Returns the columns of a table that have numbers alone, counted from 1, as `3 5`; such columns end at the right.
+
+    A column of dashes and empty cells is none.
+    """
+    found: dict[int, bool] = {}
+    for row in _ROW.findall(rows):
+        for place, cell in enumerate(_CELL.findall(row), 1):
+            text = _CELL_END.sub("", cell).strip()
+            if text and text != _NOTHING:
+                found[place] = found.get(place, True) and _NUMBER.fullmatch(text) is not None
+    return " ".join(str(place) for place, numbers in sorted(found.items()) if numbers)

@@ -144,6 +144,7 @@ class ConsoleSection:
     backend_tls: ClientTls = field(default_factory=ClientTls)
     client_address: str = field(default=_CONSOLE.client_address, metadata={CHECK: checks.client_address})
     hosts: tuple[str, ...] | None = field(default=None, metadata={CHECK: host_names})
+    design_sheet: bool = _CONSOLE.design_sheet
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +352,7 @@ def console_settings(settings: Settings, listen: Address) -> ConsoleSettings:
         https=not listen.is_local if console.https is None else console.https,
         client_address=console.client_address,
         hosts=console.hosts or (),
+        design_sheet=console.design_sheet,
         api_url=_api_url(settings.edge),
     )
 

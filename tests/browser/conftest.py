@@ -27,7 +27,8 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("console")
     make_wheel(folder / "wheels", "alpha", "1.5")
     packages = {"WORKFLOW_API_PACKAGES_INDEX_URL": "none", "WORKFLOW_API_PACKAGES_WHEELS": str(folder / "wheels")}
-    service = Service(folder, "--console", "127.0.0.1:0", variables=people | credentials | packages)
+    sheet = {"WORKFLOW_API_CONSOLE_DESIGN_SHEET": "true"}
+    service = Service(folder, "--console", "127.0.0.1:0", variables=people | credentials | packages | sheet)
     service.start()
     try:
         service.admin.apply_test_workflows()

@@ -11,7 +11,7 @@ Scheme = Literal["light", "dark"]
 WIDTHS = (360, 800, 1101, 1280)
 """As cards, with wide tables, with the column of pages, and usual. The first and the last are for axe-core."""
 _RULES: Final[Mapping[Scheme, Mapping[str, Any]]] = {
-    "light": {},
+    "light": {"rules": {"target-size": {"enabled": True}}},
     "dark": {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}},
 }
 # Without what passed, which axe-core would describe as well: most of a page, at a fifth of its time.
@@ -24,6 +24,27 @@ CUT = """() => [
   ...[...document.querySelectorAll(".table:not(.wide)")].filter((table) => table.scrollWidth > table.clientWidth)
     .map((table) => `${table.ariaLabel}: ${table.scrollWidth} > ${table.clientWidth}`),
 ]"""
+
+# Words that stand on two lines: of letters alone, or numbers, as people write them; ids and names of files may break.
+BROKEN = r"""() => {
+  const broken = new Set();
+  const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    const around = text.parentElement;
+    const unseen = [around, around.closest("thead, .hidden")].some((each) => each && each.offsetWidth <= 1);
+    if (unseen || around.closest("pre, textarea, option, svg")) continue;
+    for (const word of text.data.matchAll(/(?<![^\s(])(?:\p{L}{2,16}|[0-9][0-9,.]{1,12})(?=[\s).,:;!?]|$)/gu)) {
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      const boxes = [...range.getClientRects()].filter((box) => box.width > 1);
+      const lines = new Set(boxes.map((box) => Math.round(box.top)));
+      if (lines.size > 1) broken.add(`broken: ${word[0]} in ${around.outerHTML.slice(0, 80)}`);
+    }
+  }
+  return [...broken];
+}"""
 
 
 def findings(page: Page, scheme: Scheme = "light") -> list[Any]:
@@ -42,7 +63,7 @@ def wrong_in_both_schemes(page: Page, name: str) -> dict[str, list[Any]]:
     schemes: tuple[Scheme, ...] = get_args(Scheme)
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
-        if cut := page.evaluate(CUT):
+        if cut := page.evaluate(CUT) + page.evaluate(BROKEN):
             wrong[f"{name} at {width}"] = cut
         for scheme in schemes if width in {WIDTHS[0], WIDTHS[-1]} else ():
             if found := findings(page, scheme):

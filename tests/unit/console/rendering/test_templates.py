@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from console.http.static_files import StaticFiles
-from console.rendering.templates import Rendering, labelled, number
+from console.rendering.templates import Rendering, labelled, number, number_columns
 from workflow_api.v1.users_pb2 import Preferences
 
 AT = 1_790_244_930_123
@@ -68,3 +68,21 @@ def test_a_number_has_thousands_separators() -> None:
 def test_an_undefined_name_raises() -> None:
     with pytest.raises(jinja2.UndefinedError):
         Rendering(StaticFiles()).page("sign_in.html", {})
+
+
+@pytest.mark.parametrize(
+    ("cells", "columns"),
+    [
+        ([["a", "1,234", "0.04"], ["b", "\N{EN DASH}", ""]], "2 3"),
+        ([["412 ms", "98 %", "4 min 5 s"], ["3.2 s", "100 %", "1 d 2 h"]], "1 2 3"),
+        ([["\N{EN DASH}", "", "12 of 50"]], ""),
+        ([["1", "a"], ["1", "2"]], "1"),
+    ],
+)
+def test_columns_of_numbers_alone_are_found(cells: list[list[str]], columns: str) -> None:
+    rows = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>\n" for row in cells)
+    assert number_columns(rows) == columns
+
+
+def test_a_number_with_markup_is_no_number() -> None:
+    assert number_columns('<tr id="a"><th scope="row">1</th>\n<td class="long"><b>2</b></td>\n<td>3</td></tr>') == "1 3"
