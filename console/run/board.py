@@ -102,7 +102,7 @@ async def _children(visit: Visit, run_id: str, step: Step | None) -> list[Mappin
         return []
     answer = await visit.services.call("RunListsService/ListChildRuns", ListChildRunsRequest(run_id=run_id))
     found = [each for each in answer.items if each.step == step.step]
-    found.sort(key=lambda each: each.run.status != RUN_STATUS_FAILED)
+    found.sort(key=lambda each: (each.run.status != RUN_STATUS_FAILED, each.item_index))
     return [
         {
             "child": child,
