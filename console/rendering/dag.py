@@ -81,7 +81,8 @@ class Line:
 class Drawing:
     """Boxes and lines, and the size of the area in pixels.
 
-    `columns` is the number of boxes beside each other. `lines_left_out` is the number of lines left out to bound the page, first lines that others imply.
+    `columns` is the number of boxes beside each other. `lines_left_out` is the number of lines left out to bound the
+    page, first lines that others imply.
     """
 
     width: int

@@ -34,7 +34,6 @@ from workflow_api.v1.runs_pb2 import (
     Step,
 )
 
-
 EVENTS = {"tab": "events"}
 RESULTS = {"tab": "results"}
 
@@ -222,7 +221,9 @@ def test_only_approvals_of_the_run_are_shown_with_it() -> None:
 
 
 def test_withheld_outputs_are_reported_with_the_reason() -> None:
-    page = html(answered(services(ListOutputs=Refusal("redaction_pending", "Not swept yet.")), "GET", ONE, HERE, query=RESULTS))
+    page = html(
+        answered(services(ListOutputs=Refusal("redaction_pending", "Not swept yet.")), "GET", ONE, HERE, query=RESULTS)
+    )
     assert "Not swept yet." in page
 
 
@@ -250,7 +251,9 @@ def test_decisions_are_listed_with_who_made_them() -> None:
         decided_by="user:ada",
         decided_at=Timestamp(seconds=1),
     )
-    page = html(answered(services(ListDecisions=ListDecisionsResponse(items=[decision])), "GET", ONE, HERE, query=EVENTS))
+    page = html(
+        answered(services(ListDecisions=ListDecisionsResponse(items=[decision])), "GET", ONE, HERE, query=EVENTS)
+    )
     assert "user:ada" in page
     assert "approved" in page
 
@@ -392,7 +395,9 @@ def test_a_run_of_usual_size_is_shown_whole_in_less_than_100_kb() -> None:
     assert "t" * 10_000 in pages["inputs"]
     assert pages["steps"].count("m" * 280) == 1, "at the selected step"
     assert 'href="/runs/run_1/logs/sum"' in pages["steps"]
-    assert pages["events"].count('<details id="event-') == pages["events"].count("{&#34;message&#34;: &#34;event ") == 50
+    assert (
+        pages["events"].count('<details id="event-') == pages["events"].count("{&#34;message&#34;: &#34;event ") == 50
+    )
     assert pages["results"].count('aria-label="Download sum/') == 40
     assert 'href="/runs/run_1?tab=events&amp;step=sum&amp;of=sum#events"' in pages["steps"]
     assert not any("rest is not shown" in page for page in pages.values())
