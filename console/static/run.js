@@ -1,7 +1,7 @@
 // Script of the pages of a run. Without it everything works, but durations do not count, logs do not follow their end, the
 // graph has one size, and each choice of a step loads the page.
 //
-// data-zoom="in"       on a button in a hidden group: makes the graph larger or smaller ("out"), or as wide as its place
+// data-zoom="in"       on a button in a group that is shown with script: makes the graph larger or smaller ("out"), or as wide as its place
 //                      ("fit"); + - and 0 do so while the graph has the focus.
 // data-elapsed="1234"  on an element: milliseconds that had passed when the page was made; it goes on counting.
 // data-tail            on an element that scrolls: it is shown from its end, and follows it while it is there.
@@ -138,9 +138,7 @@ function showChosen() {
 }
 
 if (board) {
-  const offer = () => { board.querySelector(".zoom").hidden = false; };
-  offer();
-  board.addEventListener("fresh", offer);
+  document.documentElement.dataset.zooms = "";
   showChosen();
   document.addEventListener("click", ({ target }) => {
     const way = target.closest("[data-zoom]")?.dataset.zoom;

@@ -23,7 +23,7 @@ def test_somebody_reads_where_a_run_stands_and_copies_its_id(
     caller: Caller, workflows: dict[str, str], signed_in: NewPerson
 ) -> None:
     run_id = caller.parked(workflows["Gate"], input_text="words", client_reference="order-7")["run_id"]
-    screen = signed_in("counting", ROLE_ADMINISTRATOR)
+    screen = signed_in("reading-where", ROLE_ADMINISTRATOR)
     screen.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     screen.open(f"/runs/{run_id}")
     counted = screen.page.locator("[data-elapsed]")
