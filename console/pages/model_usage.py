@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from typing import Final, NamedTuple
 
 from console.pages.run import GONE, missing
+from console.rendering import formatting
 from console.rendering.exports import csv_text
 from console.rendering.times import DAY_MS, now_ms, utc_text
 from console.visit import FileDownload, PageResult, View, Visit
@@ -48,9 +49,11 @@ async def run_usage(visit: Visit) -> PageResult:
         "usage/run.html",
         {
             "run_id": run_id,
-            "own": UsageLine("This run", "", usage.own, cost_text(usage.own)),
-            "with_children": UsageLine("With its children", "", usage.with_children, cost_text(usage.with_children)),
-            "steps": [(step, cost_text(step.use)) for step in usage.steps],
+            "own": UsageLine("This run", "", usage.own, formatting.cost(usage.own)),
+            "with_children": UsageLine(
+                "With its children", "", usage.with_children, formatting.cost(usage.with_children)
+            ),
+            "steps": [(step, formatting.cost(step.use)) for step in usage.steps],
         },
     )
 
@@ -84,15 +87,6 @@ async def all_models_csv(visit: Visit) -> PageResult:
 async def key_models_csv(visit: Visit) -> PageResult:
     """Returns the use of models by the runs of one key as CSV."""
     return FileDownload(_csv_parts(visit, _request(visit.path["key_id"])), "models.csv", "text/csv")
-
-
-def cost_text(use: ModelUse) -> str:
-    """Returns the cost in US dollars as text, with the number of calls without a known price."""
-    known = f"{use.cost_microusd / 1_000_000:,.6f} USD"
-    if not use.unpriced_calls:
-        return known
-    unpriced = f"{use.unpriced_calls:,} call{'' if use.unpriced_calls == 1 else 's'} without a known price"
-    return unpriced if use.unpriced_calls == use.model_calls else f"{known}, and {unpriced}"
 
 
 def _request(key_id: str | None) -> ListModelUsageDaysRequest:
@@ -157,7 +151,7 @@ def _sums_by_name(
 
 def _line(name: str, link: str, numbers: Mapping[str, int]) -> UsageLine:
     use = ModelUse(**numbers)
-    return UsageLine(name, link, use, cost_text(use))
+    return UsageLine(name, link, use, formatting.cost(use))
 
 
 async def _csv_parts(visit: Visit, request: ListModelUsageDaysRequest) -> AsyncGenerator[bytes, None]:

@@ -15,6 +15,11 @@ ROW_GAP: Final = 18
 MARGIN: Final = 6
 LANE_HEIGHT: Final = 4
 """Height of a lane, in which a line crosses a column between its boxes."""
+GUTTER: Final = 20
+"""Width beside the columns of a drawing in bands, in which lines lead from one band to the next."""
+BAND_GAP: Final = 14
+LANE_GAP: Final = 5
+"""Distance of two lines between two bands."""
 
 MAX_TITLE_CELLS: Final = 20
 """Character cells that fit into a box; a wide character takes two."""
@@ -76,20 +81,23 @@ class Line:
 class Drawing:
     """Boxes and lines, and the size of the area in pixels.
 
-    `lines_left_out` is the number of lines left out to bound the page, first lines that others imply.
+    `columns` is the number of boxes beside each other. `lines_left_out` is the number of lines left out to bound the
+    page, first lines that others imply.
     """
 
     width: int
     height: int
     boxes: Sequence[Box]
     lines: Sequence[Line]
+    columns: int
     lines_left_out: int = 0
 
 
-def draw(nodes: Sequence[Node]) -> Drawing:
+def draw(nodes: Sequence[Node], band: int = 0) -> Drawing:
     """Returns the drawing of steps from left to right; the result depends only on the steps and their order.
 
-    A need of an unknown step is ignored.
+    A need of an unknown step is ignored. With `band`, at most so many columns are beside each other: the next ones
+    follow below, as lines of text do.
 
     Raises:
         graphlib.CycleError: the needs form a circle.
@@ -98,25 +106,24 @@ def draw(nodes: Sequence[Node]) -> Drawing:
     needs = {node.step: [need for need in dict.fromkeys(node.needs) if need in known] for node in nodes}
     column_of = layers(needs)
     columns = _ordered(_slots(needs, column_of), needs, column_of)
-    places = _placed(columns, column_of)
+    layout = _Layout(columns, column_of, band)
     boxes = [
         Box(
             node,
             shortened(node.title, MAX_TITLE_CELLS),
             shortened(node.note, MAX_NOTE_CELLS),
-            *_corner(places, column_of, node.step),
+            *layout.corner(node.step),
         )
         for node in nodes
     ]
-    lines = [
-        Line(need, step, _path(places, column_of, need, step)) for step, needed in needs.items() for need in needed
-    ]
+    lines = [Line(need, step, layout.path(need, step)) for step, needed in needs.items() for need in needed]
     shown = _within_bound(lines, needs)
     return Drawing(
-        width=2 * MARGIN + max(len(columns) * (BOX_WIDTH + COLUMN_GAP) - COLUMN_GAP, 0),
-        height=MARGIN + max(places.values(), default=0) + BOX_HEIGHT // 2,
+        width=layout.width,
+        height=MARGIN + max(layout.places.values(), default=0) + BOX_HEIGHT // 2,
         boxes=boxes,
         lines=shown,
+        columns=layout.columns,
         lines_left_out=len(lines) - len(shown),
     )
 
@@ -216,46 +223,83 @@ def _sorted_by_neighbours(
     return sorted(slots, key=middle)
 
 
-def _placed(columns: Sequence[Sequence[_Slot]], column_of: Mapping[str, int]) -> dict[_Slot, int]:
-    """Returns the vertical centre of each slot; columns are centred."""
-    heights = {
-        (step, column): BOX_HEIGHT if column_of[step] == column else LANE_HEIGHT
-        for column, slots in enumerate(columns)
-        for step, _ in slots
-    }
-    totals = [sum(heights[slot] + ROW_GAP for slot in slots) - ROW_GAP for slots in columns]
-    places = {}
-    for slots, total in zip(columns, totals, strict=True):
-        y = MARGIN + (max(totals) - total) // 2
-        for slot in slots:
-            places[slot] = y + heights[slot] // 2
-            y += heights[slot] + ROW_GAP
-    return places
+class _Layout:
+    """Places of the slots of ordered columns, in one band or in bands of `band` columns below each other.
 
+    Attributes:
+        places: The vertical centre of each slot; the columns of a band are centred.
+        columns: Columns beside each other.
+        width: Width of the drawing.
+    """
 
-def _left(column: int) -> int:
-    return MARGIN + column * (BOX_WIDTH + COLUMN_GAP)
+    def __init__(self, columns: Sequence[Sequence[_Slot]], column_of: Mapping[str, int], band: int) -> None:
+        self._column_of = column_of
+        self._band = band if band and len(columns) > band else max(len(columns), 1)
+        self._gutter = GUTTER if len(columns) > self._band else 0
+        self._lanes: dict[_Slot, tuple[int, int]] = {}
+        self.places: dict[_Slot, int] = {}
+        top = MARGIN
+        for first in range(0, len(columns), self._band):
+            if first:
+                top = self._lead(columns[first - 1], top)
+            top = self._place(columns[first : first + self._band], top)
+        self.columns = min(len(columns), self._band)
+        right = self._left(self.columns - 1) + BOX_WIDTH if columns else MARGIN
+        self.width = right + self._gutter + MARGIN
 
+    def corner(self, step: str) -> tuple[int, int]:
+        """Returns the left upper corner of a step's box."""
+        column = self._column_of[step]
+        return self._left(column), self.places[step, column] - BOX_HEIGHT // 2
 
-def _corner(places: Mapping[_Slot, int], column_of: Mapping[str, int], step: str) -> tuple[int, int]:
-    column = column_of[step]
-    return _left(column), places[step, column] - BOX_HEIGHT // 2
+    def path(self, source: str, target: str) -> str:
+        """Returns the path from the right side of a box, along its lanes, to the left side of another."""
+        first, last = self._column_of[source], self._column_of[target]
+        y = self.places[source, first]
+        parts = [f"M{self._left(first) + BOX_WIDTH} {y}"]
+        for column in range(first + 1, last + 1):
+            left = self._left(column)
+            following = self.places[target if column == last else source, column]
+            if column % self._band:
+                bend = left - COLUMN_GAP // 2
+                parts.append(f"C{bend} {y} {bend} {following} {left} {following}")
+            else:
+                lane, aside = self._lanes[source, column - 1]
+                right = self._left(column - 1) + BOX_WIDTH + aside
+                parts.append(f"H{right}V{lane}H{left - aside}V{following}H{left}")
+            if column < last:
+                parts.append(f"H{left + BOX_WIDTH}")
+            y = following
+        return "".join(parts)
 
+    def _left(self, column: int) -> int:
+        return MARGIN + self._gutter + column % self._band * (BOX_WIDTH + COLUMN_GAP)
 
-def _path(places: Mapping[_Slot, int], column_of: Mapping[str, int], source: str, target: str) -> str:
-    """Returns the path from the right side of a box, along its lanes, to the left side of another."""
-    first, last = column_of[source], column_of[target]
-    y = places[source, first]
-    parts = [f"M{_left(first) + BOX_WIDTH} {y}"]
-    for column in range(first + 1, last + 1):
-        left = _left(column)
-        bend = left - COLUMN_GAP // 2
-        following = places[target if column == last else source, column]
-        parts.append(f"C{bend} {y} {bend} {following} {left} {following}")
-        if column < last:
-            parts.append(f"H{left + BOX_WIDTH}")
-        y = following
-    return "".join(parts)
+    def _lead(self, column: Sequence[_Slot], top: int) -> int:
+        """Gives each line that leaves a band a lane below it; returns the top of the next band."""
+        leading = [slot for slot in column if self._leads(slot)]
+        for number, slot in enumerate(leading):
+            self._lanes[slot] = top + BAND_GAP + number * LANE_GAP, GUTTER // 2 + number % 4 * 2
+        return top + 2 * BAND_GAP + max(len(leading) - 1, 0) * LANE_GAP
+
+    def _leads(self, slot: _Slot) -> bool:
+        # Every line of a step crosses to the column after it.
+        return slot[1] < max(self._column_of.values())
+
+    def _place(self, columns: Sequence[Sequence[_Slot]], top: int) -> int:
+        """Places the columns of a band from `top`; returns its bottom."""
+        heights = {
+            (step, column): BOX_HEIGHT if self._column_of[step] == column else LANE_HEIGHT
+            for slots in columns
+            for step, column in slots
+        }
+        totals = [sum(heights[slot] + ROW_GAP for slot in slots) - ROW_GAP for slots in columns]
+        for slots, total in zip(columns, totals, strict=True):
+            y = top + (max(totals) - total) // 2
+            for slot in slots:
+                self.places[slot] = y + heights[slot] // 2
+                y += heights[slot] + ROW_GAP
+        return top + max(totals)
 
 
 def _within_bound(lines: Sequence[Line], needs: Mapping[str, Sequence[str]]) -> Sequence[Line]:

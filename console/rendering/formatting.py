@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from console.rendering.text import escaped_json
 from contract.fields import spellings
+from workflow_api.v1.model_usage_pb2 import ModelUse
 from workflow_api.v1.reviews_pb2 import ApprovalState
 from workflow_api.v1.runs_pb2 import (
     TRIGGERED_BY_API_KEY,
@@ -73,6 +74,11 @@ def workflow_badge(status: int) -> Badge:
     return _badge(_WORKFLOW_STATUSES.get(status))
 
 
+def outcome_badge(outcome: str) -> Badge:
+    """Returns the badge of the outcome of an attempt or a wait."""
+    return Badge(outcome, "busy" if outcome == "going on" else _BADGE_KINDS.get(outcome, ""))
+
+
 def step_kind(kind: int) -> str:
     """Returns the kind of a step as a word."""
     return _words(_STEP_KINDS.get(kind))
@@ -112,6 +118,15 @@ def size(count: int) -> str:
             return f"{value:.3g} {unit}"
         value /= 1000
     return f"{value:,.1f} GB"
+
+
+def cost(use: ModelUse) -> str:
+    """Returns the cost in US dollars as text, with the number of calls without a known price."""
+    known = f"{use.cost_microusd / 1_000_000:,.6f} USD"
+    if not use.unpriced_calls:
+        return known
+    unpriced = f"{use.unpriced_calls:,} call{'' if use.unpriced_calls == 1 else 's'} without a known price"
+    return unpriced if use.unpriced_calls == use.model_calls else f"{known}, and {unpriced}"
 
 
 def json_lines(text: str) -> str:

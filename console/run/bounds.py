@@ -3,8 +3,7 @@
 from typing import Final
 
 STEPS: Final = 20
-"""Rows of the table of steps, for a run with more steps than a page can draw."""
-NEEDS_LISTED: Final = 12
+"""Steps of a page, for a run with more steps than one can draw."""
 SPANS: Final = 30
 """Latest attempts and waits of a step that the timeline draws."""
 SPANS_OF_ALL: Final = 120
@@ -18,6 +17,8 @@ NEEDED: Final = 5
 """Most needed steps whose values are shown with the selected step."""
 ATTEMPTS: Final = 20
 FILES: Final = 20
+CHILDREN: Final = 50
+MODELS: Final = 10
 ITEM_LOGS: Final = 50
 """Most items of a fan-out whose logs are listed: the first ones that printed."""
 

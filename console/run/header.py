@@ -1,8 +1,8 @@
-"""Head of a run's page: status, starter, redaction report, and code samples that read or start the run."""
+"""Head of a run's page: status, failure, starter, redaction report, and code samples that read or start the run."""
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from console.rendering import formatting
@@ -11,7 +11,8 @@ from console.rendering.times import now_ms
 from console.start_form import had_uploads
 from console.visit import ADMINISTRATORS
 from contract.times import milliseconds_of
-from workflow_api.v1.runs_pb2 import Run
+from workflow_api.v1.reviews_pb2 import Decision
+from workflow_api.v1.runs_pb2 import STEP_STATUS_FAILED, Run, Step
 from workflow_api.v1.users_pb2 import User
 
 _MOST_CHARS: Final = 4_000
@@ -69,9 +70,28 @@ def header(run: Run, user: User) -> Mapping[str, Any]:
         "started_by": formatting.trigger(run.triggered_by),
         "links_keys": user.role in ADMINISTRATORS,
         "labels": sorted(summary.labels.items()),
-        "lines": lines_of(run),
         "redaction": redaction_sentences(run.pii_redaction) if run.HasField("pii_redaction") else (),
     }
+
+
+class Failure(NamedTuple):
+    """Why a run failed in one sentence, and the step that failed; empty for another run."""
+
+    text: str
+    step: str = ""
+
+
+def failure(run: Run, steps: Sequence[Step], rejected: Decision | None = None, comment: str = "") -> Failure:
+    """Returns why a run failed: a rejection of `steps`, or an error of one of them, or its own."""
+    if not run.HasField("error"):
+        return Failure("")
+    if rejected is not None:
+        said = f": “{comment}”" if comment else ", without a comment"
+        return Failure(f"{rejected.title} was rejected by {rejected.decided_by}{said}", rejected.step)
+    step = next((each for each in steps if each.status == STEP_STATUS_FAILED and not each.optional), None)
+    if step is None or run.error.code != "node_failed":
+        return Failure(run.error.message)
+    return Failure(f"{step.name or step.step} failed: {step.error.message or step.error.code}", step.step)
 
 
 class CodeSample(NamedTuple):

@@ -17,10 +17,18 @@ from console.visit import Visit
 from contract.refusals import Refusal
 from contract.times import milliseconds_of
 from workflow_api.v1.logs_pb2 import GetRunLogRequest, RunLog
+from workflow_api.v1.model_usage_pb2 import GetRunModelUsageRequest, RunModelUsage, StepModelUsage
 from workflow_api.v1.previews_pb2 import GetStepPreviewRequest, StepPreview
 from workflow_api.v1.reviews_pb2 import Decision
-from workflow_api.v1.runs_pb2 import STEP_STATUS_FAILED, Step
+from workflow_api.v1.runs_pb2 import (
+    STEP_STATUS_FAILED,
+    STEP_STATUS_RUNNING,
+    STEP_STATUS_WAITING_FOR_APPROVAL,
+    Run,
+    Step,
+)
 
+_FIRST: Final = (STEP_STATUS_FAILED, STEP_STATUS_WAITING_FOR_APPROVAL, STEP_STATUS_RUNNING)
 _GONE: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
 
 _MODEL_BUSY: Final = "The provider of the model was not available. Run it again later, or give the step a `retry`."
@@ -59,20 +67,25 @@ _BY_CODE: Final[Mapping[str, str]] = {
 
 
 def selected_step(asked: str, steps: Sequence[Step]) -> Step | None:
-    """Returns the step named by `asked`, else the first that failed."""
-    for step in steps:
-        if step.step == asked:
-            return step
-    return next((step for step in steps if step.status == STEP_STATUS_FAILED), None) if not asked else None
+    """Returns the step named by `asked`; without a name the first that failed, waits or runs, else the last to end."""
+    if asked:
+        return next((step for step in steps if step.step == asked), None)
+    for status in _FIRST:
+        for step in steps:
+            if step.status == status:
+                return step
+    return max(steps, key=lambda step: milliseconds_of(step.finished_at), default=None)
 
 
 async def step_view(
-    visit: Visit, run_id: str, step: Step, spans: Sequence[Span], decisions: Sequence[Decision]
+    visit: Visit, run: Run, step: Step, spans: Sequence[Span], decisions: Sequence[Decision]
 ) -> Mapping[str, Any]:
     """Returns the template context of a step's panel; raises the Refusal of a service."""
+    run_id = run.summary.run_id
     needed = list(step.needs)[: bounds.NEEDED]
-    log, (own, *inputs) = await asyncio.gather(
+    log, usage, (own, *inputs) = await asyncio.gather(
         _log(visit, run_id, step.step),
+        _usage(visit, run, step.step),
         asyncio.gather(*(_preview(visit, run_id, each) for each in (step.step, *needed))),
     )
     last = next((span for span in reversed(spans) if span.outcome == "failed"), None)
@@ -89,6 +102,7 @@ async def step_view(
         "needs_left_out": len(step.needs) - len(needed),
         "attempts": attempts,
         "attempts_left_out": len(spans) - len(attempts),
+        "usage": usage,
         "log": log,
         "log_text": log_text,
         "log_cut": log_cut or (log is not None and log.cut),
@@ -101,15 +115,19 @@ def advice(code: str, error_type: str = "") -> str:
     return _BY_TYPE.get(error_type) or _BY_CODE.get(code, "")
 
 
-def run_advice(code: str) -> str:
-    """Returns advice on the failure of a run."""
-    return "See the step that failed, below." if code == "node_failed" else _BY_CODE.get(code, "")
-
-
 def item_logs(run_id: str, step: str, logs: Collection[str]) -> list[tuple[int, str]]:
     """Returns index and address of the logs of a fan-out's items, of at most so many as are listed."""
     indexes = sorted(int(name.rpartition("/")[2]) for name in logs if name.startswith(f"{step}/"))
     return [(index, f"{run_address(run_id)}/logs/{step}%2F{index}") for index in indexes[: bounds.ITEM_LOGS]]
+
+
+async def _usage(visit: Visit, run: Run, step: str) -> list[tuple[StepModelUsage, str]]:
+    """Returns the use of models by a step with its cost, by model; empty where the run called none."""
+    if not run.usage.model_calls:
+        return []
+    request = GetRunModelUsageRequest(run_id=run.summary.run_id)
+    found: RunModelUsage = await visit.services.call("ModelUsageService/GetRunModelUsage", request)
+    return [(each, formatting.cost(each.use)) for each in found.steps if each.step == step][: bounds.MODELS]
 
 
 async def _preview(visit: Visit, run_id: str, step: str) -> StepPreview:
@@ -151,7 +169,7 @@ def _attempt(span: Span) -> Mapping[str, Any]:
     words = "waiting for the next attempt" if span.attempt else "waiting for a person"
     return {
         "words": words if waiting else f"attempt {span.attempt}",
-        "outcome": span.outcome or ("going on" if span.ended_at is None else ""),
+        "badge": formatting.outcome_badge(span.outcome or ("going on" if span.ended_at is None else "ended")),
         "began_at": span.began_at,
         "lasted": "" if span.ended_at is None else formatting.duration(max(0, span.ended_at - span.began_at)),
         "error": short(error_text(span.error_type, span.message), bounds.ATTEMPT),

@@ -1,12 +1,12 @@
 """Timeline of a run: attempts and waits of its steps, read from events, as bars along one time axis."""
 
 import json
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from console.rendering import formatting
-from console.rendering.dag import shortened
 from console.visit import UserServices
 from contract.times import milliseconds_of
 from workflow_api.v1.runs_pb2 import Event, ListRunEventsRequest, ListRunEventsResponse, RunSummary, Segment, Step
@@ -23,14 +23,19 @@ _PAGE: Final = 500
 _MOST_CALLS: Final = 12
 """Most pages of events read for one view; further attempts are not shown."""
 
-LABEL_WIDTH: Final = 190
-BAR_WIDTH: Final = 720
-ROW_HEIGHT: Final = 26
-AXIS_HEIGHT: Final = 22
+WIDTH: Final = 100.0
+"""Width of the time axis: all places on it are percentages, so that it fits every screen."""
 
-_LEAST_WIDTH: Final = 2.0
+FOLD_WIDTH: Final = 6.0
+_LEAST_WIDTH: Final = 0.4
 _TICKS: Final = 4
-_MAX_LABEL_CELLS: Final = 24
+_LEAST_FOLD_MS: Final = 1_000
+_LEAST_FOLD_SHARE: Final = 10
+"""One in so many parts of the whole time is the shortest wait that is folded, so that there are few folds."""
+_MOSTLY_WAITING: Final = 0.8
+"""Share of waits from which on a timeline is folded unless somebody asks for its full length."""
+_APART: Final = 17.0
+"""Least distance of two texts on the axis."""
 _CLASSES: Final[Mapping[str, str]] = {
     "completed": "good",
     "failed": "bad",
@@ -122,64 +127,130 @@ class TimelinePart:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A step's bar."""
+    """A step's bar; the run's own has no step."""
 
     step: str
-    label: str
-    title: str
-    y: int
     parts: Sequence[TimelinePart]
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A mark of the time axis."""
+    """A mark of the time axis; `anchor` is the `text-anchor` of its text."""
 
     x: float
     text: str
+    anchor: str = "middle"
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A wait that is drawn shorter than it was: how long it was, and how long after the run's creation it began."""
+
+    x: float
+    lasted: str
+    after: str
+    labelled: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """All bars and marks, and the size of the area in pixels."""
+    """All bars, marks and folds; `foldable` is the number of waits that are or could be folded."""
 
-    width: int
-    height: int
     rows: Sequence[Row]
     ticks: Sequence[Tick]
+    folds: Sequence[Fold]
+    foldable: int
 
 
-def timeline(summary: RunSummary, steps: Sequence[Step], spans: Mapping[str, Sequence[Span]], now: int) -> Timeline:
-    """Returns the timeline of a run from its creation to its end, or until now, in milliseconds."""
+def timeline(
+    summary: RunSummary,
+    steps: Sequence[Step],
+    spans: Mapping[str, Sequence[Span]],
+    now: int,
+    folded: bool | None = None,
+) -> Timeline:
+    """Returns the timeline of a run from its creation to its end, or until now, in milliseconds.
+
+    `folded` shortens long times in which no step executes; by default where such times are most of all.
+    """
     begin = milliseconds_of(summary.created_at)
     end = max(milliseconds_of(summary.finished_at) if summary.HasField("finished_at") else now, begin + 1)
-    scale = _Scale(begin, end)
+    drawn = {step.step: spans.get(step.step) or _whole(step) for step in steps}
+    waits = _long_waits(begin, end, [span for each in (spans, drawn) for of in each.values() for span in of])
+    if folded is None:
+        folded = sum(until - since for since, until in waits) >= (end - begin) * _MOSTLY_WAITING
+    scale = _Scale(begin, end, waits if folded else ())
     rows = [_run_row(summary, scale)]
-    for number, step in enumerate(steps, 1):
-        title = step.name or step.step
-        parts = [_part(span, scale) for span in spans.get(step.step) or _whole(step)]
-        rows.append(Row(step.step, shortened(title, _MAX_LABEL_CELLS), title, AXIS_HEIGHT + number * ROW_HEIGHT, parts))
-    ticks = [
-        Tick(scale.x(begin + (end - begin) * n // _TICKS), formatting.duration((end - begin) * n // _TICKS))
-        for n in range(_TICKS + 1)
-    ]
-    return Timeline(LABEL_WIDTH + BAR_WIDTH + 60, AXIS_HEIGHT + len(rows) * ROW_HEIGHT + 4, rows, ticks)
+    rows += [Row(step.step, [_part(span, scale) for span in drawn[step.step]]) for step in steps]
+    folds = _folds(scale)
+    return Timeline(rows, _ticks(scale, folds), folds, len(waits))
 
 
-@dataclass(frozen=True, slots=True)
 class _Scale:
-    begin: int
-    end: int
+    """Places of times on the axis: in proportion, but for waits that are folded, which have one width each."""
+
+    def __init__(self, begin: int, end: int, folded: Sequence[tuple[int, int]]) -> None:
+        self.begin, self.end, self.folded = begin, end, folded
+        shown = end - begin - sum(until - since for since, until in folded)
+        share = (WIDTH - FOLD_WIDTH * len(folded)) / max(shown, 1)
+        self._times, self._places = [begin], [0.0]
+        for since, until in folded:
+            before = self._places[-1] + (since - self._times[-1]) * share
+            self._times += [since, until]
+            self._places += [before, before + FOLD_WIDTH]
+        self._times.append(end)
+        self._places.append(WIDTH)
 
     def x(self, at: int) -> float:
-        share = (min(max(at, self.begin), self.end) - self.begin) / (self.end - self.begin)
-        return round(LABEL_WIDTH + share * BAR_WIDTH, 1)
+        at = min(max(at, self.begin), self.end)
+        after = min(max(bisect_right(self._times, at), 1), len(self._times) - 1)
+        since, until = self._times[after - 1], self._times[after]
+        left, right = self._places[after - 1], self._places[after]
+        return round(left + (right - left) * ((at - since) / (until - since) if until > since else 1), 2)
 
     def part(self, began_at: int, ended_at: int | None, css_class: str, words: str) -> TimelinePart:
         until = self.end if ended_at is None else ended_at
-        x = self.x(began_at)
-        width = max(_LEAST_WIDTH, round(self.x(until) - x, 1))
+        x = min(self.x(began_at), WIDTH - _LEAST_WIDTH)
+        width = max(_LEAST_WIDTH, round(self.x(until) - x, 2))
         return TimelinePart(x, width, css_class, f"{words}, {formatting.duration(max(0, until - began_at))}")
+
+
+def _long_waits(begin: int, end: int, spans: Sequence[Span]) -> list[tuple[int, int]]:
+    """Returns the long times in which no attempt executes, in order; none where no attempt has begun."""
+    attempts = sorted(
+        (span.began_at, end if span.ended_at is None else span.ended_at) for span in spans if span.kind == "attempt"
+    )
+    least = max(_LEAST_FOLD_MS, (end - begin) // _LEAST_FOLD_SHARE)
+    found: list[tuple[int, int]] = []
+    idle_since = begin
+    for began_at, ended_at in [*attempts, (end, end)] if attempts else ():
+        if began_at - idle_since >= least:
+            found.append((idle_since, began_at))
+        idle_since = max(idle_since, ended_at)
+    return found
+
+
+def _folds(scale: _Scale) -> list[Fold]:
+    folds: list[Fold] = []
+    labelled_until = _APART / 2
+    for since, until in scale.folded:
+        x = scale.x(since)
+        middle = x + FOLD_WIDTH / 2
+        labelled = labelled_until <= middle <= WIDTH - _APART
+        labelled_until = middle + _APART if labelled else labelled_until
+        folds.append(Fold(x, formatting.duration(until - since), formatting.duration(since - scale.begin), labelled))
+    return folds
+
+
+def _ticks(scale: _Scale, folds: Sequence[Fold]) -> list[Tick]:
+    """Returns the marks: at equal distances, and with folds the lengths of these, and of the whole at the end."""
+    whole = scale.end - scale.begin
+    if folds:
+        between = [Tick(fold.x + FOLD_WIDTH / 2, fold.lasted) for fold in folds if fold.labelled]
+    else:
+        times = [whole * n // _TICKS for n in range(1, _TICKS)]
+        between = [Tick(scale.x(scale.begin + at), formatting.duration(at)) for at in times]
+    return [Tick(0, "0 ms", "start"), *between, Tick(WIDTH, formatting.duration(whole), "end")]
 
 
 def _run_row(summary: RunSummary, scale: _Scale) -> Row:
@@ -188,7 +259,7 @@ def _run_row(summary: RunSummary, scale: _Scale) -> Row:
     if summary.HasField("started_at"):
         badge = formatting.run_badge(summary.status)
         parts.append(scale.part(started, scale.end, badge.kind, badge.text))
-    return Row("", "The run", "The run", AXIS_HEIGHT, parts)
+    return Row("", parts)
 
 
 def _part(span: Span, scale: _Scale) -> TimelinePart:

@@ -10,6 +10,7 @@
 //                          says whose page it is, and data-zone the time zone of times.
 // data-state="completed"   on an element with an id, data-one="Step check" and data-many="steps": #news says once it has
 //                          another state, as "Step check completed" or "2 steps completed"; an empty state is not said.
+// data-in-place            on an element of a page of which scripts change the address without loading it.
 // The event `refresh` on the document does what an event of a stream does, at once.
 import { FIELDS, isTyped, patch } from "./patch.js";
 
@@ -31,7 +32,7 @@ const SIGNING_IN = ["/sign-in", "/password", "/passkeys"];
 
 const { pulse, person, zone } = document.body.dataset;
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: zone });
-const live = document.querySelector("[data-live][id]") !== null && document.querySelector("[data-stream]") !== null;
+const live = document.querySelector("[data-live][id]") !== null && document.querySelector("[data-stream], [data-in-place]") !== null;
 
 let wanted = false;
 let busy = false;
@@ -92,6 +93,8 @@ async function update(address) {
     return;
   }
   if (!answer.ok) throw new Error(`the page was answered ${answer.status}`);
+  // Somebody has gone on meanwhile: what the new address has is asked for next.
+  if (address !== pulse && address !== location.href) return want();
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (fresh.body.dataset.person !== person) return location.reload();
   if (signedOut) renewTokens(fresh.querySelector("input[name=csrf]").value);

@@ -6,6 +6,7 @@ from typing import Any, get_args
 import pytest
 from playwright.sync_api import Browser, Page
 
+from console.run.tabs import TABS
 from tests.browser.conftest import Screen
 from tests.browser.sweep import WIDTHS, Scheme, findings, wrong_in_both_schemes
 from tests.support.service import Service
@@ -85,6 +86,8 @@ def paths(console: Service) -> list[str]:
         *("/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
         *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),
         *(f"/runs/{failed}", f"/runs/{done['run_id']}", f"/runs/{waiting}", "/runs/run_nothing"),
+        *(f"/runs/{tree}?tab={tab}" for tab in TABS[1:]),
+        f"/runs/{decided}?tab=events",
         *(f"/runs/{tree}/outputs/{each['output_id']}" for each in outputs),
         *(f"/runs/{echo}/compare", f"/runs/{echo}/compare?with={again}", f"/runs/{echo}/logs/echo"),
         *(f"/workflows/{workflows[name]}/start" for name in ("Typed", "From a bucket")),

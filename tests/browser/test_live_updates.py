@@ -79,14 +79,14 @@ def test_an_update_leaves_focus_selection_scroll_and_what_is_open(
     screen = signed_in("reading", ROLE_ADMINISTRATOR)
     run_id = parked(caller, workflows, screen)
     page = screen.page
-    page.locator("#given-text summary").click()
-    page.locator("#log details summary").first.click()
-    text = page.locator("#given-text pre")
+    screen.open(f"/runs/{run_id}?step=before")
+    page.locator("#about summary").click()
+    text = page.locator("#step pre").last
     text.evaluate("(pre) => { pre.scrollTop = 120; }")
-    page.locator("#log td").first.evaluate(
-        """(cell) => {
+    page.locator("#step h2").evaluate(
+        """(title) => {
           const range = document.createRange();
-          range.selectNodeContents(cell);
+          range.selectNodeContents(title);
           getSelection().removeAllRanges();
           getSelection().addRange(range);
         }"""
@@ -100,8 +100,7 @@ def test_an_update_leaves_focus_selection_scroll_and_what_is_open(
     assert page.evaluate("document.activeElement.getAttribute('href')") == address
     assert page.evaluate("getSelection().toString()") == selected != ""
     assert text.evaluate("(pre) => pre.scrollTop") == 120
-    assert page.locator("#given-text").evaluate("(details) => details.open")
-    assert page.locator("#log details").first.evaluate("(details) => details.open")
+    assert page.locator("#about").evaluate("(details) => details.open")
     assert screen.complaints == []
 
 
@@ -110,6 +109,7 @@ def test_an_update_replaces_only_what_has_changed(
 ) -> None:
     screen = signed_in("watching", ROLE_ADMINISTRATOR)
     run_id = parked(caller, workflows, screen)
+    screen.open(f"/runs/{run_id}?tab=events")
     screen.page.evaluate(MARK_ALL)
     rows: Any = screen.page.locator("#log tbody tr")
     before = rows.count()
@@ -134,7 +134,9 @@ def test_a_list_that_grows_above_keeps_the_focus_on_the_same_run(
     assert screen.page.evaluate("document.activeElement.getAttribute('href')") == f"/runs/{first}"
 
 
-@pytest.mark.parametrize("path", ["/runs?status=completed", "/runs/{run_id}", "/runs/{run_id}?step=echo"])
+@pytest.mark.parametrize(
+    "path", ["/runs?status=completed", "/runs/{run_id}", "/runs/{run_id}?step=echo", "/runs/{run_id}?tab=events"]
+)
 def test_an_update_of_an_unchanged_page_touches_nothing(
     caller: Caller, workflows: dict[str, str], signed_in: NewPerson, path: str
 ) -> None:
@@ -158,6 +160,7 @@ def test_typed_text_ticks_and_choices_stay(
     screen = signed_in("typing-on", ROLE_ADMINISTRATOR)
     run_id = parked(caller, workflows, screen)
     page = screen.page
+    page.get_by_role("group", name="Actions").get_by_text("Cancel", exact=True).click()
     reason = page.get_by_label("Reason")
     reason.fill("too late")
     reason.evaluate("(field) => { field.focus(); field.setSelectionRange(2, 5); }")
@@ -183,7 +186,7 @@ def test_a_region_waits_while_somebody_selects_text_in_it(
     screen = signed_in("selecting-text", ROLE_ADMINISTRATOR)
     run_id = parked(caller, workflows, screen)
     page = screen.page
-    page.locator("#board td").first.evaluate("(cell) => getSelection().selectAllChildren(cell)")
+    page.locator("#row-before .name").evaluate("(cell) => getSelection().selectAllChildren(cell)")
     before = page.locator("#board").inner_text()
     decided(console, caller, run_id)
     completed(page)

@@ -65,6 +65,7 @@ def test_an_operator_starts_and_cancels_and_decides_nothing(
     page.wait_for_url("**/runs/run_*")
     expect(page.get_by_role("button", name="Approve")).to_have_count(0)
     page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("group", name="Actions").get_by_text("Cancel", exact=True).click()
     page.get_by_role("button", name="Cancel the run").click()
     expect(page.get_by_role("status")).to_contain_text("cancelled")
     assert screen.complaints == []

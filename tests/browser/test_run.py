@@ -23,7 +23,7 @@ def test_somebody_reads_where_a_run_stands_and_copies_its_id(
     caller: Caller, workflows: dict[str, str], signed_in: NewPerson
 ) -> None:
     run_id = caller.parked(workflows["Gate"], input_text="words", client_reference="order-7")["run_id"]
-    screen = signed_in("counting", ROLE_ADMINISTRATOR)
+    screen = signed_in("reading-where", ROLE_ADMINISTRATOR)
     screen.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     screen.open(f"/runs/{run_id}")
     counted = screen.page.locator("[data-elapsed]")
@@ -31,7 +31,9 @@ def test_somebody_reads_where_a_run_stands_and_copies_its_id(
     expect(counted).not_to_have_text(first)
     screen.page.get_by_role("button", name="Copy the run's id").click()
     assert screen.page.evaluate("navigator.clipboard.readText()") == run_id
-    screen.page.get_by_text("This run in curl and Python").click()
+    screen.page.get_by_text("More").click()
+    screen.page.get_by_role("link", name="This run in curl and Python").click()
+    screen.page.locator("#use-it summary").click()
     expect(screen.page.locator("#read-shell")).to_contain_text(f"/api/v1/runs/{run_id}")
     assert screen.complaints == []
 
@@ -59,12 +61,12 @@ def test_a_step_is_selected_in_graph_and_timeline_with_its_value_files_and_log(
     screen = signed_in("selecting", ROLE_ADMINISTRATOR)
     screen.open(f"/runs/{run_id}")
     screen.page.locator(".timeline a").first.click()
-    expect(screen.page.locator("#step h3")).to_contain_text("before")
+    expect(screen.page.locator("#step h2")).to_contain_text("before")
     expect(screen.page.locator("#step")).to_contain_text("some words")
     expect(screen.page.locator("#step .files")).to_contain_text("before/echo.txt")
-    expect(screen.page.locator('#board a[aria-current="true"]')).to_have_count(3)
-    screen.page.locator(".dag a").nth(2).click()
-    expect(screen.page.locator("#step h3")).to_contain_text("after")
+    expect(screen.page.locator('#board a[aria-current="true"]')).to_have_count(2)
+    screen.page.locator(".graph a").nth(2).click()
+    expect(screen.page.locator("#step h2")).to_contain_text("after")
     assert screen.complaints == []
 
 
@@ -72,6 +74,7 @@ def test_events_are_sentences_and_are_filtered(caller: Caller, workflows: dict[s
     run_id = caller.finished(workflows["Echo"], input_text="some words")["run_id"]
     screen = signed_in("filtering", ROLE_APPROVER)
     screen.open(f"/runs/{run_id}")
+    screen.page.locator("#tabs").get_by_role("link", name="Events").click()
     expect(screen.page.locator("#log")).to_contain_text("echo completed and left 1 file.")
     screen.page.get_by_label("Show").select_option("steps")
     screen.page.get_by_role("button", name="Filter").click()
@@ -84,7 +87,7 @@ def test_events_are_sentences_and_are_filtered(caller: Caller, workflows: dict[s
 def test_outputs_are_previewed_and_downloaded(caller: Caller, workflows: dict[str, str], signed_in: NewPerson) -> None:
     run_id = caller.finished(workflows["Tree"])["run_id"]
     screen = signed_in("fetching", ROLE_APPROVER)
-    screen.open(f"/runs/{run_id}")
+    screen.open(f"/runs/{run_id}?tab=results")
     with screen.page.expect_download() as zipped:
         screen.page.get_by_role("link", name="Download all as zip").click()
     assert zipped.value.suggested_filename == f"{run_id}.zip"
@@ -128,14 +131,16 @@ def test_a_run_is_run_again_with_edited_inputs_compared_and_erased(
     screen.page.get_by_role("button", name="Start the run").click()
     expect(screen.page.get_by_role("status")).to_have_text("The run has started.")
     expect(screen.page.locator("#summary .badge")).to_have_text("completed")
-    expect(screen.page.locator("#summary")).to_contain_text("console user:repeating")
+    expect(screen.page.locator("#facts")).to_contain_text("console user:repeating")
 
+    screen.page.get_by_text("More").click()
     screen.page.get_by_role("link", name="Compare with another run").click()
     screen.page.get_by_label("With").fill(run_id)
     screen.page.get_by_role("button", name="Compare").click()
     expect(screen.page.get_by_role("group", name="Parts of the result that differ")).to_contain_text("first words")
 
     screen.open(f"/runs/{run_id}")
+    screen.page.get_by_text("More").click()
     screen.page.get_by_label("Reason").fill("Asked for")
     screen.page.get_by_role("button", name="Erase the data").click()
     expect(screen.page.locator("#summary")).to_contain_text("data erased")

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from console.app import Console
+from console.run.tabs import TABS
 from console.settings import ConsoleSettings
 from edge.admission.trial import try_call
 from tests.support.browsing import Browser, Seen
@@ -227,7 +228,8 @@ def _ann(backend: Backend) -> Iterator[Reader]:
 @pytest.mark.parametrize("filler", ["m", "<", "\U000e0041"], ids=ascii)
 def test_a_page_with_the_most_of_everything_is_within_its_bound(ann: Reader, backend: Backend, filler: str) -> None:
     backend.fill(filler)
-    for path in (f"{ONE}?step={STEPS[10]}", f"{ONE}?step={STEPS[19]}", "/approvals", "/approvals/apr_1"):
+    tabs = (f"{ONE}?tab={tab}" for tab in TABS)
+    for path in (f"{ONE}?step={STEPS[10]}", f"{ONE}?step={STEPS[19]}", *tabs, "/approvals", "/approvals/apr_1"):
         ann.open(path)
     log = f"{ONE}/logs/{STEPS[0]}"
     parts = (f"/approvals/apr_1/material/{part}" for part in (0, 20))
@@ -241,23 +243,23 @@ def test_a_page_with_the_most_of_everything_is_within_its_bound(ann: Reader, bac
 )
 def test_the_end_of_every_text_of_a_run_is_reached(ann: Reader, backend: Backend, end: str) -> None:
     backend.fill("x", 3_000)
-    assert re.search(f"{end} ends?", "".join(ann.follow(ONE, f"{ONE}/texts/.*").values()))
+    assert re.search(f"{end} ends?", "".join(ann.follow(ONE, rf"{ONE}(/texts/.*|\?tab=[a-z]+)").values()))
 
 
 @pytest.mark.parametrize(
     ("query", "row", "count"),
     [
-        ("outputs", r"/runs/run_1/outputs/out_([0-9]+)/download", OUTPUTS),
-        ("decisions", "<td[^>]*>decision-([0-9]+)-", DECISIONS),
+        ("tab=results&outputs", r"/runs/run_1/outputs/out_([0-9]+)/download", OUTPUTS),
+        ("tab=events&decisions", "<td[^>]*>decision-([0-9]+)-", DECISIONS),
         ("approvals", 'id="apr_([0-9]+)"', APPROVALS),
-        ("segment=seg_1&after_seq", "/runs/run_1/events/seg_1/([0-9]+)", EVENTS),
+        ("tab=events&segment=seg_1&after_seq", "/runs/run_1/events/seg_1/([0-9]+)", EVENTS),
     ],
 )
 def test_every_row_of_a_list_of_a_run_is_reached(
     ann: Reader, backend: Backend, query: str, row: str, count: int
 ) -> None:
     backend.fill("x", 3_000)
-    pages = ann.follow(ONE, rf"{ONE}\?{query}=[0-9]+")
+    pages = ann.follow(f"{ONE}?{query.rpartition('&')[0]}", rf"{ONE}\?{query}=[0-9]+")
     assert len({found for page in pages.values() for found in re.findall(row, page)}) == count
 
 

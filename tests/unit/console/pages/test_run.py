@@ -7,6 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from console.run import bounds
 from console.run.events import PAGE
+from console.run.tabs import TABS
 from console.visit import ADMINISTRATORS, Redirect, View
 from contract.refusals import Refusal
 from tests.unit.console.run_answers import EVIL, HERE, ONE, events, services, summary
@@ -33,8 +34,11 @@ from workflow_api.v1.runs_pb2 import (
     Step,
 )
 
+EVENTS = {"tab": "events"}
+RESULTS = {"tab": "results"}
 
-def test_a_run_shows_its_board_as_a_drawing_and_as_a_table() -> None:
+
+def test_a_run_shows_its_steps_as_a_graph_and_over_time() -> None:
     steps = [
         Step(
             step="count",
@@ -46,7 +50,7 @@ def test_a_run_shows_its_board_as_a_drawing_and_as_a_table() -> None:
     ]
     page = html(answered(services(ListRunSteps=ListRunStepsResponse(items=steps)), "GET", ONE, HERE))
     assert page.count('<g class="step') == 2
-    assert page.count('<path class="need"') == 1
+    assert page.count('<path class="need" marker-end') == 1
     assert '<g class="step good">' in page
     assert "3.2 s" in page
 
@@ -70,7 +74,7 @@ def test_a_run_of_hundreds_of_steps_shows_some_of_them_at_a_time() -> None:
     for query, first in (({}, 0), ({"steps": "8"}, 140), ({"step": names[100]}, 100), ({"steps": "16"}, 0)):
         page = html(answered(backend, "GET", ONE, HERE, query=query))
         assert len(page.encode()) < 100_000
-        assert f"<code>{names[first]}</code>" in page
+        assert f'id="row-{names[first]}"' in page
         assert page.count('<g class="step') == 20
     assert 'href="/runs/run_1?steps=8#steps"' in page
 
@@ -101,11 +105,14 @@ def test_many_approvals_and_decisions_of_a_run_are_on_several_pages() -> None:
     assert len(page.encode()) < 100_000
     assert page.count('<article class="approval"') == bounds.APPROVALS
     assert f'<a href="/runs/run_1?approvals={bounds.APPROVALS}#approvals" rel="next">' in page
+    page = sent_html(answered(backend, "GET", ONE, HERE, query=EVENTS))
+    assert len(page.encode()) < 100_000
     assert f"1 to {bounds.DECISIONS} of 300" in page
-    last = html(answered(backend, "GET", ONE, HERE, query={"decisions": "295", "approvals": "98"}))
-    assert "296 to 300 of 300" in last
-    assert 'id="apr_00000000000000000000000099"' in last
-    assert last.count('rel="next"') == 0
+    # The addresses of before the page had tabs.
+    for query, end in (({"decisions": "295"}, "296 to 300 of 300"), ({"approvals": "98"}, f"apr_{99:026}")):
+        last = html(answered(backend, "GET", ONE, HERE, query=query))
+        assert end in last
+        assert last.count('rel="next"') == 0
 
 
 def test_a_run_lists_the_children_that_its_steps_started() -> None:
@@ -146,24 +153,19 @@ def test_values_of_a_run_are_escaped() -> None:
     log = events(1)
     log.events.append(Event(seq=1, type="step.progress", step=EVIL, data=json.dumps({"message": EVIL})))
     waits = Approval(approval_id="apr_1", title=EVIL, instructions=EVIL)
-    page = html(
-        answered(
-            services(
-                run,
-                ListRunSteps=ListRunStepsResponse(items=[Step(step="a"), Step(step=EVIL, name=EVIL, needs=["a"])]),
-                ListRunEvents=log,
-                ListPendingApprovals=ListPendingApprovalsResponse(
-                    items=[PendingApproval(approval=waits, run_id="run_1", workflow_name=EVIL)]
-                ),
-                ListOutputs=ListOutputsResponse(items=[Output(path=EVIL, media_type=EVIL)]),
-            ),
-            "GET",
-            ONE,
-            HERE,
-        )
+    backend = services(
+        run,
+        ListRunSteps=ListRunStepsResponse(items=[Step(step="a"), Step(step=EVIL, name=EVIL, needs=["a"])]),
+        ListRunEvents=log,
+        ListPendingApprovals=ListPendingApprovalsResponse(
+            items=[PendingApproval(approval=waits, run_id="run_1", workflow_name=EVIL)]
+        ),
+        ListOutputs=ListOutputsResponse(items=[Output(path=EVIL, media_type=EVIL)]),
     )
-    assert "alert(1)" in page
-    assert EVIL not in page
+    for tab in TABS:
+        page = html(answered(backend, "GET", ONE, HERE, query={"tab": tab}))
+        assert "alert(1)" in page
+        assert EVIL not in page
 
 
 def test_what_nobody_sees_in_the_texts_of_a_run_is_marked() -> None:
@@ -174,8 +176,9 @@ def test_what_nobody_sees_in_the_texts_of_a_run_is_marked() -> None:
         assert f"{name}⟨U+001B⟩[31m⟨U+0007⟩⟨U+007F⟩⟨U+009B⟩⟨U+200B⟩⟨U+200E⟩⟨U+202E⟩⟨U+2066⟩⟨U+FEFF⟩" in page
 
 
-def test_no_page_has_inline_styles_or_scripts() -> None:
-    page = html(answered(services(), "GET", ONE, HERE))
+@pytest.mark.parametrize("tab", TABS)
+def test_no_page_has_inline_styles_or_scripts(tab: str) -> None:
+    page = html(answered(services(), "GET", ONE, HERE, query={"tab": tab}))
     assert not re.search(r"\sstyle=|\son\w+=|<style|<script(?! src=)", page)
 
 
@@ -218,7 +221,9 @@ def test_only_approvals_of_the_run_are_shown_with_it() -> None:
 
 
 def test_withheld_outputs_are_reported_with_the_reason() -> None:
-    page = html(answered(services(ListOutputs=Refusal("redaction_pending", "Not swept yet.")), "GET", ONE, HERE))
+    page = html(
+        answered(services(ListOutputs=Refusal("redaction_pending", "Not swept yet.")), "GET", ONE, HERE, query=RESULTS)
+    )
     assert "Not swept yet." in page
 
 
@@ -229,7 +234,7 @@ def test_the_last_page_of_a_long_segment_is_shown_first() -> None:
         return page
 
     backend = services(ListRunEvents=read)
-    page = html(answered(backend, "GET", ONE, HERE))
+    page = html(answered(backend, "GET", ONE, HERE, query=EVENTS))
     assert [asked.after_seq for asked in backend.asked("RunsService/ListRunEvents") if not asked.types] == [
         0,
         450 - PAGE,
@@ -246,7 +251,9 @@ def test_decisions_are_listed_with_who_made_them() -> None:
         decided_by="user:ada",
         decided_at=Timestamp(seconds=1),
     )
-    page = html(answered(services(ListDecisions=ListDecisionsResponse(items=[decision])), "GET", ONE, HERE))
+    page = html(
+        answered(services(ListDecisions=ListDecisionsResponse(items=[decision])), "GET", ONE, HERE, query=EVENTS)
+    )
     assert "user:ada" in page
     assert "approved" in page
 
@@ -296,7 +303,8 @@ def test_the_duration_of_a_running_run_counts_and_of_an_ended_one_stands() -> No
 def test_a_summary_is_shown_as_clean_html() -> None:
     run = Run(summary=summary(status=RUN_STATUS_COMPLETED), summary_markdown="# Hello")
     shown = SummaryPreview(html=f'<h1>Hello</h1>{EVIL}<img src="//x"><a href="javascript:x()" onclick="x()">y</a>')
-    page = html(answered(services(run, GetSummaryPreview=shown, ListOutputs=ListOutputsResponse()), "GET", ONE, HERE))
+    backend = services(run, GetSummaryPreview=shown, ListOutputs=ListOutputsResponse())
+    page = html(answered(backend, "GET", ONE, HERE, query=RESULTS))
     assert "<h4>Hello</h4>" in page
     assert not re.search("alert|//x|javascript|onclick", page)
 
@@ -318,7 +326,7 @@ def test_a_selected_step_shows_what_it_needed_and_made() -> None:
     assert [asked.step for asked in backend.asked("PreviewsService/GetStepPreview")] == ["sum", "count"]
     assert "&#34;of&#34;: &#34;count&#34;" in page
     assert "count/a.txt" in page
-    assert page.count('aria-current="true"') == 3, "in the graph, the timeline and the table"
+    assert page.count('aria-current="true"') == 2, "in the graph and the timeline"
     assert 'href="/runs/run_1?step=count#step"' in page
 
 
@@ -333,7 +341,7 @@ def test_the_first_failed_step_is_selected_with_what_to_do() -> None:
     backend = services(ListRunSteps=ListRunStepsResponse(items=[STEPS[0], failed]), ListRunEvents=life)
     page = html(answered(backend, "GET", ONE, HERE))
     assert "The model was too slow. Raise" in page
-    assert "<td>attempt 1</td><td>failed</td>" in page
+    assert '<b>Attempt 1</b> <span class="badge bad">failed</span>' in page
 
 
 def test_events_are_filtered_by_kind_and_step() -> None:
@@ -347,7 +355,7 @@ def test_events_are_filtered_by_kind_and_step() -> None:
 def test_long_data_of_an_event_is_cut_and_shown_on_a_page_of_its_own() -> None:
     log = events(1)
     log.events.append(Event(seq=1, type="step.progress", step="a", data=json.dumps({"message": "m", "x": "y" * 9_000})))
-    page = html(answered(services(ListRunEvents=log), "GET", ONE, HERE))
+    page = html(answered(services(ListRunEvents=log), "GET", ONE, HERE, query=EVENTS))
     assert "y" * 1_000 not in page
     assert 'href="/runs/run_1/events/seg_1/1"' in page
     names = {**HERE, "segment": "seg_1", "seq": "1"}
@@ -379,15 +387,20 @@ def test_a_run_of_usual_size_is_shown_whole_in_less_than_100_kb() -> None:
         ListOutputs=ListOutputsResponse(items=outputs),
         GetStepPreview=StepPreview(value=ReviewText(text=json.dumps("v" * 5_998))),
     )
-    page = html(answered(backend, "GET", ONE, HERE, query={"kind": "progress", "of": "sum"}))
-    assert len(page.encode()) < 100_000
-    assert all(text in page for text in ("t" * 10_000, "v" * 5_998, "l" * 6_000))
-    assert page.count("m" * 280) == 2, "in the table and at the selected step"
-    assert 'aria-label="Log of step sum">Log</a></td>' in page
-    assert page.count('<details id="event-') == page.count("{&#34;message&#34;: &#34;event ") == 50
-    assert page.count('aria-label="Download sum/') == 40
-    assert 'href="/runs/run_1?kind=progress&amp;of=sum&amp;step=sum#step"' in page
-    assert "rest is not shown" not in page
+    pages = {
+        tab: html(answered(backend, "GET", ONE, HERE, query={"tab": tab, "of": "sum", "step": "sum"})) for tab in TABS
+    }
+    assert all(len(page.encode()) < 100_000 for page in pages.values())
+    assert all(text in pages["steps"] for text in ("v" * 5_998, "l" * 6_000))
+    assert "t" * 10_000 in pages["inputs"]
+    assert pages["steps"].count("m" * 280) == 1, "at the selected step"
+    assert 'href="/runs/run_1/logs/sum"' in pages["steps"]
+    assert (
+        pages["events"].count('<details id="event-') == pages["events"].count("{&#34;message&#34;: &#34;event ") == 50
+    )
+    assert pages["results"].count('aria-label="Download sum/') == 40
+    assert 'href="/runs/run_1?tab=events&amp;step=sum&amp;of=sum#events"' in pages["steps"]
+    assert not any("rest is not shown" in page for page in pages.values())
 
 
 def test_a_page_of_a_large_run_has_at_most_100_kb() -> None:
@@ -402,7 +415,8 @@ def test_a_page_of_a_large_run_has_at_most_100_kb() -> None:
     log.events.extend(Event(seq=n, type="step.progress", step="a", data=text) for n in range(50))
     outputs = [Output(output_id=f"out_{n}", path=f"step/{n}.txt", sha256="0" * 64) for n in range(2_000)]
     backend = services(run, ListRunEvents=log, ListOutputs=ListOutputsResponse(items=outputs))
-    assert len(html(answered(backend, "GET", ONE, HERE)).encode()) < 100_000
+    for tab in TABS:
+        assert len(html(answered(backend, "GET", ONE, HERE, query={"tab": tab})).encode()) < 100_000
 
 
 @pytest.mark.parametrize("filler", ["m", "<", "ż", "😀", "&\n"])
@@ -452,7 +466,8 @@ def test_a_page_with_the_most_of_everything_is_within_its_bound(filler: str) -> 
     )
     page = sent_html(answered(backend, "GET", ONE, HERE, query={"step": names[19]}))
     assert all(f">The {name}" in page for name in names)
-    assert len(page.encode()) < MOST_BYTES
+    for tab in TABS:
+        assert len(sent_html(answered(backend, "GET", ONE, HERE, query={"tab": tab})).encode()) < MOST_BYTES
 
 
 def test_an_erasure_is_sent_with_its_reason() -> None:

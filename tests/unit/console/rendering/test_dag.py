@@ -1,4 +1,5 @@
 import random
+import re
 from graphlib import CycleError
 from itertools import pairwise
 
@@ -133,3 +134,26 @@ def test_lines_stay_within_their_bound() -> None:
     assert sum(len(line.path) for line in drawing.lines) < MOST_LINE_CHARS
     assert len(drawing.lines) + drawing.lines_left_out == 400
     assert drawing.lines_left_out > 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_in_bands_no_box_touches_another_and_each_line_ends_at_its_boxes(seed: int) -> None:
+    drawing = draw(random_steps(seed), band=3)
+    assert drawing.columns <= 3
+    assert drawing.width < 3 * (BOX_WIDTH + 60)
+    boxes = {box.node.step: box for box in drawing.boxes}
+    assert len({(box.x, box.y) for box in boxes.values()}) == len(boxes)
+    for one in boxes.values():
+        assert 0 <= one.y <= drawing.height - BOX_HEIGHT
+        assert not any(one.x == other.x and 0 < other.y - one.y < BOX_HEIGHT for other in boxes.values())
+    for line in drawing.lines:
+        source, target = boxes[line.source], boxes[line.target]
+        assert line.path.startswith(f"M{source.x + BOX_WIDTH} {source.y + BOX_HEIGHT // 2}")
+        assert re.search(rf"[H ]{target.x}( {target.y + BOX_HEIGHT // 2})?$", line.path)
+
+
+def test_a_long_chain_in_bands_goes_on_below_from_the_left() -> None:
+    drawing = draw([Node(f"s{n}", "", [f"s{n - 1}"] if n else []) for n in range(20)], band=3)
+    assert len({box.x for box in drawing.boxes}) == 3
+    assert len({box.y for box in drawing.boxes}) == 7
+    assert [(box.y, box.x) for box in drawing.boxes] == sorted((box.y, box.x) for box in drawing.boxes)

@@ -1,0 +1,132 @@
+"""Steps of a run: graph, timeline and selected step, with the approvals that wait, as the template context of a tab."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+from console.paging import rows_from
+from console.rendering import dag, formatting
+from console.rendering.dag import MOST_STEPS, step_window
+from console.rendering.times import now_ms
+from console.run import bounds
+from console.run.step import item_logs, selected_step, step_view
+from console.run.timeline import FOLD_WIDTH, Spans, timeline
+from console.visit import Visit
+from contract.times import milliseconds_of
+from workflow_api.v1.reviews_pb2 import Decision
+from workflow_api.v1.run_lists_pb2 import ListChildRunsRequest
+from workflow_api.v1.runs_pb2 import (
+    RUN_STATUS_FAILED,
+    STEP_KIND_WORKFLOW,
+    STEP_STATUS_PENDING,
+    PendingApproval,
+    Run,
+    Step,
+)
+
+BAND: Final = 3
+"""Columns of steps beside each other, so that their texts can be read beside the selected step."""
+
+FOLDED: Final[Mapping[str, bool]] = {"folded": True, "full": False}
+"""Values of the query's `waits`; without it the timeline decides."""
+
+_LEGEND: Final = (
+    ("good", "completed"),
+    ("busy", "running"),
+    ("warn", "waiting for a person"),
+    ("bad", "failed or blocked"),
+    ("pending", "not begun"),
+    ("", "skipped or cancelled"),
+)
+
+
+async def board(
+    visit: Visit,
+    run: Run,
+    steps: Sequence[Step],
+    spans: Spans,
+    link: Callable[..., str],
+    *,
+    pending: Sequence[PendingApproval],
+    decisions: Sequence[Decision],
+    logs: Collection[str],
+) -> Mapping[str, Any]:
+    """Returns the context of the steps of a run; `logs` names steps that printed. Raises the Refusal of a service."""
+    run_id = run.summary.run_id
+    asked, asked_window = visit.query.get("step", ""), visit.query.get("steps", "")
+    chosen = selected_step(asked, steps) if asked or not asked_window else None
+    most = MOST_STEPS if len(steps) <= MOST_STEPS else bounds.STEPS
+    window = step_window(steps, asked_window, chosen.step if chosen else "", lambda each: each.step, most)
+    step = selected_step(asked or (chosen.step if chosen else ""), window.steps)
+    most_spans = min(bounds.SPANS, bounds.SPANS_OF_ALL // max(1, len(window.steps)))
+    drawn = {name: of_step[-most_spans:] for name, of_step in spans.items()}
+    folded = FOLDED.get(visit.query.get("waits", ""))
+    bars = timeline(run.summary, window.steps, drawn, now_ms(), folded)
+    selected, children = await asyncio.gather(
+        _selected(visit, run, step, spans, decisions),
+        _children(visit, run_id, step),
+    )
+    # A backend of an older release does not know the filter.
+    waiting = [each for each in pending if each.run_id == run_id]
+    rows = [None, *map(_row, window.steps)]
+    classes = {_css_class(each) for each in window.steps}
+    return {
+        "window": window,
+        "href_of_step": lambda name: link("step", step=name),
+        "href_of_window": lambda number: link("steps", steps=str(number), step=""),
+        "href_of_approvals": lambda first: link("approvals", approvals=str(first)),
+        "approvals": rows_from(waiting, visit.query.get("approvals", ""), bounds.APPROVALS),
+        "drawing": dag.draw([_node(each) for each in window.steps], BAND),
+        "legend": [(css_class, words) for css_class, words in _LEGEND if css_class in classes],
+        "timeline": bars,
+        "fold_width": FOLD_WIDTH,
+        "bars_of_steps": list(zip(rows, bars.rows, strict=True)),
+        "selected": selected,
+        "children": children[: bounds.CHILDREN],
+        "children_left_out": max(0, len(children) - bounds.CHILDREN),
+        "item_logs": [] if step is None else item_logs(run_id, step.step, logs),
+    }
+
+
+async def _selected(
+    visit: Visit, run: Run, step: Step | None, spans: Spans, decisions: Sequence[Decision]
+) -> Mapping[str, Any] | None:
+    if step is None:
+        return None
+    return await step_view(visit, run, step, spans.get(step.step, ()), decisions)
+
+
+async def _children(visit: Visit, run_id: str, step: Step | None) -> list[Mapping[str, Any]]:
+    """Returns the runs that a step started, failed ones first."""
+    if step is None or step.kind != STEP_KIND_WORKFLOW:
+        return []
+    answer = await visit.services.call("RunListsService/ListChildRuns", ListChildRunsRequest(run_id=run_id))
+    found = [each for each in answer.items if each.step == step.step]
+    found.sort(key=lambda each: (each.run.status != RUN_STATUS_FAILED, each.item_index))
+    return [
+        {
+            "child": child,
+            "badge": formatting.run_badge(child.run.status),
+            "lasted": formatting.duration(milliseconds_of(child.run.duration))
+            if child.run.HasField("duration")
+            else "",
+        }
+        for child in found
+    ]
+
+
+def _row(step: Step) -> Mapping[str, Any]:
+    return {
+        "step": step,
+        "badge": formatting.step_badge(step.status),
+        "lasted": formatting.duration(milliseconds_of(step.duration)) if step.HasField("duration") else "",
+    }
+
+
+def _node(step: Step) -> dag.Node:
+    badge = formatting.step_badge(step.status)
+    return dag.Node(step.step, step.name or step.step, tuple(step.needs), badge.text, _css_class(step))
+
+
+def _css_class(step: Step) -> str:
+    return "pending" if step.status == STEP_STATUS_PENDING else formatting.step_badge(step.status).kind
