@@ -278,8 +278,8 @@ class Console:
                 state.visitor = await _with_count(request, visitor, services)
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
-        response.headers.update(self._headers)
-        response.headers.setdefault("Cache-Control", NO_STORE)
+        for name, value in {**self._headers, "Cache-Control": NO_STORE}.items():
+            response.headers.setdefault(name, value)
         state = request.get(_STATE)
         if state is not None:
             response.headers["X-Request-Id"] = state.request_id
