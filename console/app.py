@@ -29,6 +29,7 @@ from console.http.protection import NO_STORE, check_host, common_headers
 from console.http.static_files import STATIC, StaticFiles
 from console.instrumentation import ConsoleRequestLog, PageSpan
 from console.pages.waiting import WAITING, count_waiting
+from console.rendering.times import zone_named
 from console.rendering.templates import Rendering
 from console.responses import REFRESH, Responses, shows_navigation
 from console.routes import HEALTH, PAGES, ROUTES, Health, Needs, VisitorRoute
@@ -198,7 +199,16 @@ class Console:
         queries = {name: request.query.getall(name) for name in page.repeated_fields if name in request.query}
         names, refresh = dict(request.match_info), REFRESH in request.headers
         visit = Visit(
-            user, own_services, names, query, form, refused, refresh, queries=queries, try_call=self._try_call
+            user,
+            own_services,
+            names,
+            query,
+            form,
+            refused,
+            refresh,
+            queries=queries,
+            try_call=self._try_call,
+            zone=zone_named(self._sessions.zone(request)),
         )
         if page.method == "GET":
             result = await page.handler(visit)

@@ -145,6 +145,7 @@ async def _approval_page(
         "started_by": formatting.trigger(pending.triggered_by),
         "labels": sorted(pending.labels.items()),
         "open": review.state == APPROVAL_STATE_PENDING,
+        "rejection": f"Reject? {rejection_text(pending)}",
         "state": formatting.approval_badge(review.state),
         "address": approval_address(approval_id),
         "shown": shown,
@@ -166,6 +167,13 @@ def fields_of(
     return form_fields(pending.form_schema, texts or {}, problems or {}) if pending.HasField("form_schema") else []
 
 
+def rejection_text(pending: PendingApproval) -> str:
+    """Returns the effect of a rejection."""
+    if pending.HasField("tool_call"):
+        return "The call is not made, and the model is told so."
+    return "The run fails, and this cannot be undone."
+
+
 def waiting_text(pending: PendingApproval) -> str:
     """Returns the time that an approval has waited, in words."""
     return formatting.duration(milliseconds_of(pending.waiting))
@@ -174,7 +182,7 @@ def waiting_text(pending: PendingApproval) -> str:
 def _back(visit: Visit, at: str = "") -> str:
     """Returns the page of the decided form: the inbox, with approval `at` opened if given, or the run's page."""
     if visit.sent("inbox"):
-        return inbox_address(visit.sent("gate"), at)
+        return inbox_address(visit.sent("gate"), at, show=visit.sent("show"), opened=bool(at))
     run_id = visit.sent("run_id")
     return run_address(run_id) if run_id else APPROVALS
 

@@ -54,7 +54,7 @@ _REASONS: Final[Mapping[str, str]] = {
 
 def copy_name(approval_id: str, output_id: str) -> str:
     """Returns the name of the swept copy of a file, among the objects of its run."""
-    return f"reviews/files/{approval_id}/{output_id}"
+    return f"reviews/{approval_id}-{output_id}"
 
 
 def make_material(
