@@ -29,8 +29,8 @@ from console.http.protection import NO_STORE, check_host, common_headers
 from console.http.static_files import STATIC, StaticFiles
 from console.instrumentation import ConsoleRequestLog, PageSpan
 from console.pages.waiting import WAITING, count_waiting
-from console.rendering.times import zone_named
 from console.rendering.templates import Rendering
+from console.rendering.times import zone_named
 from console.responses import REFRESH, Responses, shows_navigation
 from console.routes import HEALTH, PAGES, ROUTES, Health, Needs, VisitorRoute
 from console.sessions import ChannelServices, NewServices, Sessions, Visitor

@@ -44,7 +44,9 @@ async def show_part(visit: Visit) -> PageResult:
         table = await visit.services.call("ReviewsService/GetReviewRows", request)
         shown = table_excerpt(int(number), part, table, begin, _ALONE, first=begin)
     unit = "row" if part.table is not None else "page" if part.pages else "character"
-    earlier = max(0, begin - (_ALONE.rows if unit == "row" else _ALONE.pages)) if begin and unit != "character" else None
+    earlier = (
+        max(0, begin - (_ALONE.rows if unit == "row" else _ALONE.pages)) if begin and unit != "character" else None
+    )
     context = {"address": approval_address(approval_id), "shown": shown, "unit": unit, "earlier": earlier}
     return View("approvals/part.html", context)
 

@@ -82,6 +82,7 @@ def _lines(source: Path, encoding: Encoding) -> Iterator[str]:
 
 
 def _list(text: str, first: int, count: int, *, lines: bool) -> FilePreview | None:
+    items: Any
     try:
         if lines:
             items = [json.loads(line, parse_float=Decimal) for line in text.split("\n") if line.strip()]

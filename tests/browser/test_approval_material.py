@@ -1,4 +1,4 @@
-"""Approvals that are decided by a picture, a table and a document, with and without script, however hostile they are."""
+"""Approvals that are decided by a picture, a table and a document, with and without script; hostile ones too."""
 
 import textwrap
 
@@ -11,7 +11,7 @@ from tests.support.client import Caller
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_APPROVER
 
-AGENT = r'''
+AGENT = r"""
     import struct, zlib
 
     def png(side):
@@ -40,7 +40,7 @@ AGENT = r'''
             "# Sums\n\n**all right**\n\n" + EVIL + "\n\n![far](https://evil.example/x.png)\n\n[go](javascript:alert(1))\n")
         (out / "table.csv").write_text("name,amount\n" + "".join(f"row {n},{n}\n" for n in range(250)))
         return {"total": 7250}
-'''
+"""
 WORKFLOW = """
 ---
 kind: Workflow
@@ -87,6 +87,7 @@ def test_three_gates_are_decided_by_a_picture_and_a_table(
 
     picture = page.get_by_role("img", name="make/chart.png")
     expect(picture).to_be_visible()
+    page.wait_for_function("() => document.querySelector('.picture img').complete")
     assert picture.evaluate("each => [each.naturalWidth, each.naturalHeight]") == [40, 40]
     drawn = page.get_by_role("img", name="Page 1 of 1 of make/document.pdf")
     drawn.scroll_into_view_if_needed()
@@ -139,6 +140,9 @@ def test_three_gates_are_decided_without_script(caller: Caller, workflow_id: str
     expect(page.locator("article")).to_be_hidden()
     page.locator(".items a").first.click()
     expect(page.locator(".items")).to_be_hidden()
+    while page.get_by_text("is being prepared").count():
+        expect(page.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+        page.get_by_role("link", name="Look again").click()
     expect(page.get_by_role("img", name="make/chart.png")).to_be_visible()
     page.get_by_role("button", name="Approve", exact=True).click()
     expect(page.locator(".items a")).to_have_count(2)

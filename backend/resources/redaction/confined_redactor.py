@@ -211,10 +211,10 @@ class ConfinedRedactor:
     ) -> tuple[FilePreview | str, Counts]:
         """Returns the beginning of a file for a person, after a sweep of the whole file where the policy redacts.
 
-        The preview of a table has the first `rows`, at most `MOST_ROWS` of `redaction.formats.preview`; with `first` the
-        rows from there on, and the number of all, also of a list in JSON. With `head` the source holds only the first
-        bytes of the file, cut anywhere, and nothing is swept. For a file that cannot be swept, or whose sweep exceeds a
-        limit, returns the reason. Raises as `values`.
+        The preview of a table has the first `rows`, at most `MOST_ROWS` of `redaction.formats.preview`; with `first`
+        the rows from there on, and the number of all, also of a list in JSON. With `head` the source holds only the
+        first bytes of the file, cut anywhere, and nothing is swept. For a file that cannot be swept, or whose sweep
+        exceeds a limit, returns the reason. Raises as `values`.
         """
         try:
             with source.open("rb") as given:

@@ -134,8 +134,8 @@ def sweep_lines(arguments: Arguments, _: Sequence[int]) -> Answer:
 def preview_file(arguments: Arguments, descriptors: Sequence[int]) -> Answer:
     """Returns the beginning of the file at the first descriptor, whose name is `name`, after a sweep of the whole file.
 
-    The preview of a table has the first `rows`, or with `first` that many rows from there on and the number of all; with
-    `head` the file is only the first bytes of a file, cut anywhere.
+    The preview of a table has the first `rows`, or with `first` that many rows from there on and the number of all;
+    with `head` the file is only the first bytes of a file, cut anywhere.
     `preview` is null for a file that cannot be swept, for the `reason`.
     """
     engine = _engine(arguments)

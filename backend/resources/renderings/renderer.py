@@ -54,7 +54,7 @@ class Renderer:
         match answer:
             case {"picture": {"media_type": str(media_type), "width": int(width), "height": int(height)}}:
                 if max(width, height) > MOST_SIDE:
-                    return f"It has {width:,} × {height:,} pixels; pictures of at most {MOST_SIDE:,} a side are shown."
+                    return f"It has {width:,} by {height:,} pixels; pictures of at most {MOST_SIDE:,} a side are shown."
                 if media_type in _SHOWN_TYPES:
                     return Rendered(media_type)
         return "By its content it is no PNG, JPEG, GIF or WebP picture, or it is malformed."

@@ -49,7 +49,7 @@ class Inbox:
         """Snoozes an approval for the caller until a time, or wakes it.
 
         Raises:
-            ApiError: as `assign`, or `invalid_request` for a time that is past, too far away, or not before the deadline.
+            ApiError: as `assign`, or `invalid_request` for a time that is past, too far, or not before the deadline.
         """
         person, at = _person_of(caller), self._services.clock()
         until = milliseconds_of(request.until) if request.HasField("until") else None

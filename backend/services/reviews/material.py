@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from backend.common import json_text
 from backend.common.optional_parts import PARQUET
@@ -41,7 +41,6 @@ _UNREADABLE: Final = ("audio/", "video/")
 _SVG: Final = "image/svg+xml"
 _PDF: Final = "application/pdf"
 _MARKDOWN: Final = "text/markdown"
-_PARQUET_MARK: Final = b"PAR1"
 _PARQUET_NAMES: Final = (".parquet", ".pq")
 _TABLES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", *_PARQUET_NAMES)
 _NEITHER: Final = "It is neither text nor a table."
@@ -161,30 +160,20 @@ class _Previews:
 
     def _preview(self, message: reviews_pb2.ReviewFile, output: OutputRow) -> FilePreview | Rendered | str:
         """Returns the preview of a file, or the reason why there is none."""
-        redacts, size = self._sweep.redacts, output.size_bytes
-        picture = output.media_type.startswith("image/") and output.media_type != _SVG
-        if output.media_type.startswith(_UNREADABLE):
-            return _NEITHER
-        if redacts and picture:
-            return "It is a picture, which cannot be swept for personal data."
-        pdf, name = output.media_type == _PDF, output.path.lower()
-        whole = size <= (LARGEST_UNSWEPT if not redacts and (picture or pdf or name.endswith(_TABLES)) else LARGEST_FILE)
-        if not whole:
-            if redacts:
-                return f"It has more than {LARGEST_FILE:,} bytes, and all of it would have to be swept first."
-            if picture or pdf or name.endswith(_PARQUET_NAMES):
-                return f"It has more than {LARGEST_UNSWEPT:,} bytes."
-            size = min(size, _HEAD_BYTES)
+        kind = _FileKind.of(output)
+        whole = output.size_bytes <= (LARGEST_UNSWEPT if kind.whole and not self._sweep.redacts else LARGEST_FILE)
+        problem = self._refusal(output, kind, whole=whole)
+        if problem:
+            return problem
+        size = output.size_bytes if whole else min(output.size_bytes, _HEAD_BYTES)
         if size > self._left:
-            most = MOST_BYTES if redacts else MOST_UNSWEPT_BYTES
+            most = MOST_BYTES if self._sweep.redacts else MOST_UNSWEPT_BYTES
             return f"Files of more than {most:,} bytes together are not shown."
         self._left -= size
         source = self._scratch / "source"
         with closing(self._objects.open_range(output.object_key, 0, size)) as parts:
             source.write_bytes(b"".join(parts))
-        if not whole and source.read_bytes().startswith(_PARQUET_MARK):
-            return f"It is a table of more than {LARGEST_FILE:,} bytes."
-        if redacts:
+        if self._sweep.redacts:
             swept = self._scratch / "swept"
             outcome = self._sweep.file(source, swept, output.path)
             if outcome.withheld:
@@ -193,12 +182,46 @@ class _Previews:
             key = object_key(self._run.run_id, copy_name(self._run.approval_id, output.output_id))
             message.given_bytes = self._objects.put_file(key, source).size_bytes
             message.output_id = output.output_id
-        if picture:
+        return self._content(source, output, kind, whole=whole)
+
+    def _content(
+        self, source: Path, output: OutputRow, kind: "_FileKind", *, whole: bool
+    ) -> FilePreview | Rendered | str:
+        if kind.picture:
             return self._renderer.picture(source, self._run.key_id)
-        if pdf:
+        if kind.pdf:
             return self._renderer.document(source, self._run.key_id)
         found = self._sweep.preview(source, output.path, head=not whole)
+        if isinstance(found, str) and not whole:
+            return f"It is a table of more than {LARGEST_FILE:,} bytes, or malformed."
         return _REASONS.get(found, "It is malformed.") if isinstance(found, str) else found
+
+    def _refusal(self, output: OutputRow, kind: "_FileKind", *, whole: bool) -> str:
+        """Returns the reason why a file is not read; empty for one that is."""
+        redacts = self._sweep.redacts
+        if output.media_type.startswith(_UNREADABLE):
+            return _NEITHER
+        if redacts and kind.picture:
+            return "It is a picture, which cannot be swept for personal data."
+        if not whole and redacts:
+            return f"It has more than {LARGEST_FILE:,} bytes, and all of it would have to be swept first."
+        if not whole and (kind.picture or kind.pdf or output.path.lower().endswith(_PARQUET_NAMES)):
+            return f"It has more than {LARGEST_UNSWEPT:,} bytes."
+        return ""
+
+
+class _FileKind(NamedTuple):
+    """Kind of a file by its name: a picture, a PDF, and whether it is shown only if all of it can be read."""
+
+    picture: bool
+    pdf: bool
+    whole: bool
+
+    @classmethod
+    def of(cls, output: OutputRow) -> "_FileKind":
+        picture = output.media_type.startswith("image/") and output.media_type != _SVG
+        pdf = output.media_type == _PDF
+        return cls(picture, pdf, picture or pdf or output.path.lower().endswith(_TABLES))
 
 
 def table_message(found: FilePreview) -> reviews_pb2.ReviewTable:

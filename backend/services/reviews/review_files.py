@@ -11,17 +11,17 @@ from typing import Final, NamedTuple
 from backend.common import json_text
 from backend.common.errors import ApiError, invalid
 from backend.common.states import ApprovalState
-from backend.resources.renderings.renderer import LARGEST_PDF, LARGEST_PICTURE, Renderer
 from backend.resources.redaction.confined_redactor import ConfinedRedactor, RedactionError
+from backend.resources.renderings.renderer import LARGEST_PDF, LARGEST_PICTURE, Renderer
 from backend.services.outputs import sql as outputs_sql
 from backend.services.reviews import sql
 from backend.services.reviews.material import copy_name, table_message
 from backend.services.runs import approvals_sql
 from backend.services.runs.approvals import approval_not_found
 from backend.storage.database import Database, Tx
+from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
 from backend.storage.objects.interface import copy_to_file
-from backend.storage.object_keys import object_key
 from backend.storage.tables.files import OutputRow
 from workflow_api.v1 import errors_pb2, outputs_pb2, reviews_pb2
 

@@ -195,7 +195,7 @@ def test_files_past_the_bound_of_all_together_are_named_only(
     _, approval_id = parked(world)
     found = files(desk.look(approval_id))
     assert len(found) == 4
-    assert sum("300 bytes together" in file.problem for file in found.values()) == 1
+    assert sum("300 bytes together" in file.problem for file in found.values()) == 2
 
 
 def test_previews_past_the_bound_of_all_together_are_named_only(
