@@ -119,13 +119,17 @@ class MaterialPart(NamedTuple):
 
 
 class PartLimits(NamedTuple):
-    """Bounds of a page: its parts, and characters, rows or pages of each; `size` is the most bytes of its HTML."""
+    """Bounds of a page: its parts, and characters, rows or pages of each.
+
+    `size` is the most bytes of its HTML, and `below` the level of the heading that headings of Markdown are below.
+    """
 
     parts: int
     chars: int
     rows: int
     size: int = 0
     pages: int = 1
+    below: int = 3
 
 
 class PartExcerpt(NamedTuple):
@@ -171,7 +175,7 @@ def excerpt(number: int, part: MaterialPart, begin: int, limits: PartLimits) -> 
         following = end if end < part.pages else None
         return PartExcerpt(number, part, "", (), following, begin, pages=range(begin + 1, end + 1))
     size = limits.size or 4 * limits.chars
-    if part.html and not begin and len(html := sanitised(part.html, below=4).encode()) <= size:
+    if part.html and not begin and len(html := sanitised(part.html, below=limits.below).encode()) <= size:
         return PartExcerpt(number, part, "", (), None, html=Markup(html.decode()))  # noqa: S704 - it is sanitised
     text, cut = beginning(part.text[begin:], limits.chars, limits.size)
     return PartExcerpt(number, part, text, (), begin + len(text) if cut else None, begin)

@@ -21,7 +21,7 @@ from workflow_api.v1.reviews_pb2 import (
     ReviewFileForm,
 )
 
-_ALONE: Final = PartLimits(parts=1, chars=75_000, rows=100, size=80_000, pages=5)
+_ALONE: Final = PartLimits(parts=1, chars=75_000, rows=100, size=80_000, pages=5, below=1)
 _PAGE_NUMBER: Final = re.compile(r"[0-9]{1,4}")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 

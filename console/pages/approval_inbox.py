@@ -43,7 +43,7 @@ POLL_SECONDS: Final = 2.0
 _REVIEW_SECONDS: Final = 0.1
 """Time for which the page waits for the material of an approval; once it is prepared, the open page is updated."""
 _GONE: Final = frozenset({"not_found", "invalid_request"})
-_LIMITS: Final = PartLimits(parts=8, chars=4_000, rows=10)
+_LIMITS: Final = PartLimits(parts=8, chars=4_000, rows=10, below=4)
 _MOST_ABOUT_CHARS: Final = 160
 """Most characters of an approval's description in the list."""
 _MOST_SUMMARY_CHARS: Final = 200
