@@ -145,7 +145,6 @@ async def _approval_page(
         "started_by": formatting.trigger(pending.triggered_by),
         "labels": sorted(pending.labels.items()),
         "open": review.state == APPROVAL_STATE_PENDING,
-        "rejection": f"Reject? {rejection_text(pending)}",
         "state": formatting.approval_badge(review.state),
         "address": approval_address(approval_id),
         "shown": shown,
