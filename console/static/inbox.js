@@ -33,7 +33,9 @@ function decide(decision) {
 
 function showChosen() {
   const place = document.getElementById("chosen-count");
-  if (place) place.textContent = `${document.querySelectorAll(`${BOX}:checked`).length} chosen`;
+  const text = `${document.querySelectorAll(`${BOX}:checked`).length} chosen`;
+  // The observer below would see each change as a new one.
+  if (place && place.textContent !== text) place.textContent = text;
 }
 
 function choose() {
