@@ -130,11 +130,11 @@ screenshots: $(DEV) $(BUNDLE) ## Make the pictures of docs/images and the record
 	$(BIN)/python scripts/screenshots.py $(ARGS)
 
 lock: $(DEV) ## Pin dependencies after a change of pyproject.toml; ARGS=--upgrade updates them
-	$(COMPILE) $(ARGS) pyproject.toml --extra parquet --extra redaction --extra graphs -o requirements/run.txt
+	$(COMPILE) $(ARGS) pyproject.toml --extra parquet --extra pdf --extra redaction --extra graphs -o requirements/run.txt
 	$(COMPILE) $(ARGS) pyproject.toml -c requirements/run.txt -o requirements/slim.txt
 	$(COMPILE) $(ARGS) --group install -c requirements/run.txt -o requirements/install.txt
-	$(COMPILE) $(ARGS) pyproject.toml --extra parquet --extra redaction --extra graphs --extra llm --extra cluster \
-		--extra pii-model --extra otel -c requirements/run.txt -o requirements/image.txt
+	$(COMPILE) $(ARGS) pyproject.toml --extra parquet --extra pdf --extra redaction --extra graphs --extra llm \
+		--extra cluster --extra pii-model --extra otel -c requirements/run.txt -o requirements/image.txt
 	$(COMPILE) $(ARGS) --group build -c requirements/run.txt -o requirements/build.txt
 	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/image.txt \
 		-c requirements/build.txt -o requirements/dev.txt

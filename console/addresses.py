@@ -16,7 +16,16 @@ def approval_address(approval_id: str) -> str:
     return f"{APPROVALS}/{quote(approval_id, safe='')}"
 
 
-def inbox_address(gate: str = "", at: str = "", cursor: str = "") -> str:
-    """Returns the address of the inbox, limited to a gate, opened at an approval or at a later page if given."""
-    given = {name: value for name, value in (("gate", gate), ("cursor", cursor), ("at", at)) if value}
+def review_file_address(approval_id: str, output_id: str) -> str:
+    """Returns the address below which a file of an approval is had: `/download`, `/picture` or `/pages/<number>`."""
+    return f"{approval_address(approval_id)}/files/{quote(output_id, safe='')}"
+
+
+def inbox_address(gate: str = "", at: str = "", cursor: str = "", show: str = "", *, opened: bool = False) -> str:
+    """Returns the address of the inbox, limited to a gate or view, at an approval or a later page if given.
+
+    With `opened` a narrow screen shows the approval in place of the list.
+    """
+    named = (("show", show), ("gate", gate), ("cursor", cursor), ("at", at), ("open", "yes" if opened else ""))
+    given = {name: value for name, value in named if value}
     return f"{APPROVALS}?{urlencode(given)}" if given else APPROVALS

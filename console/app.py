@@ -30,6 +30,7 @@ from console.http.static_files import STATIC, StaticFiles
 from console.instrumentation import ConsoleRequestLog, PageSpan
 from console.pages.waiting import WAITING, count_waiting
 from console.rendering.templates import Rendering
+from console.rendering.times import zone_named
 from console.responses import REFRESH, Responses, shows_navigation
 from console.routes import DESIGN, HEALTH, PAGES, ROUTES, Health, Needs, VisitorRoute
 from console.sessions import ChannelServices, NewServices, Sessions, Visitor
@@ -198,7 +199,16 @@ class Console:
         queries = {name: request.query.getall(name) for name in page.repeated_fields if name in request.query}
         names, refresh = dict(request.match_info), REFRESH in request.headers
         visit = Visit(
-            user, own_services, names, query, form, refused, refresh, queries=queries, try_call=self._try_call
+            user,
+            own_services,
+            names,
+            query,
+            form,
+            refused,
+            refresh,
+            queries=queries,
+            try_call=self._try_call,
+            zone=zone_named(user.preferences.time_zone),
         )
         if page.method == "GET":
             result = await page.handler(visit)
@@ -278,8 +288,8 @@ class Console:
                 state.visitor = await _with_count(request, visitor, services)
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
-        response.headers.update(self._headers)
-        response.headers.setdefault("Cache-Control", NO_STORE)
+        for name, value in {**self._headers, "Cache-Control": NO_STORE}.items():
+            response.headers.setdefault(name, value)
         state = request.get(_STATE)
         if state is not None:
             response.headers["X-Request-Id"] = state.request_id

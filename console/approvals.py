@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from markupsafe import Markup
+
 from console.rendering import formatting, times
-from console.rendering.text import beginning, html_bytes, short
+from console.rendering.text import beginning, html_bytes, sanitised, short
 from console.visit import UserServices
 from contract.refusals import Refusal
 from contract.times import milliseconds_of
@@ -91,6 +93,10 @@ class MaterialPart(NamedTuple):
         name: Heading; empty for a note about the section.
         about: Media type and size.
         cut: Whether the backend prepared only the beginning.
+        output_id: The file, where its bytes can be had; empty for any other part.
+        html: HTML of Markdown, not sanitised.
+        picture: Whether the file is shown as a picture.
+        pages: Number of its pages that are shown as pictures.
     """
 
     section: str
@@ -100,21 +106,37 @@ class MaterialPart(NamedTuple):
     table: ReviewTable | None = None
     note: str = ""
     cut: bool = False
+    output_id: str = ""
+    html: str = ""
+    picture: bool = False
+    pages: int = 0
+
+    @property
+    def total(self) -> int | None:
+        """Rows of a table whose rows can all be had; None for any other part."""
+        known = self.table is not None and self.table.HasField("rows_total") and self.output_id
+        return self.table.rows_total if self.table is not None and known else None
 
 
 class PartLimits(NamedTuple):
-    """Bounds of a page: its parts, and the characters or rows of each; `size` is the most bytes of its HTML."""
+    """Bounds of a page: its parts, and characters, rows or pages of each.
+
+    `size` is the most bytes of its HTML, and `below` the level of the heading that headings of Markdown are below.
+    """
 
     parts: int
     chars: int
     rows: int
     size: int = 0
+    pages: int = 1
+    below: int = 3
 
 
 class PartExcerpt(NamedTuple):
-    """Excerpt of a part, from a character or a row on.
+    """Excerpt of a part, from a character, row or page `begin` on, counted from 0.
 
-    `following` is the character or row where the rest begins; None at the end.
+    `following` is the character, row or page where the rest begins; None at the end. `html` is Markdown that is shown
+    whole, in place of the text, and `pages` are numbers of pages.
     """
 
     number: int
@@ -122,6 +144,9 @@ class PartExcerpt(NamedTuple):
     text: str
     rows: Sequence[Sequence[str]]
     following: int | None
+    begin: int = 0
+    html: Markup | None = None
+    pages: Sequence[int] = ()
 
 
 def parts_of(material: ReviewMaterial) -> list[MaterialPart]:
@@ -142,20 +167,36 @@ def page_of(parts: Sequence[MaterialPart], first: int, limits: PartLimits) -> tu
 
 
 def excerpt(number: int, part: MaterialPart, begin: int, limits: PartLimits) -> PartExcerpt:
-    """Returns an excerpt of `part` from character or row `begin` on; a table's excerpt has at least one row."""
+    """Returns an excerpt of `part` from character, row or page `begin` on; a table's excerpt has at least one row."""
     if part.table is not None:
-        rows: list[Sequence[str]] = []
-        size = sum(map(html_bytes, part.table.columns))
-        for row in part.table.rows[begin : begin + limits.rows]:
-            cells = [short(each, _CELL_CHARS) for each in row.cells]
-            size += sum(map(html_bytes, cells))
-            if rows and size > limits.chars:
-                break
-            rows.append(cells)
-        end = begin + len(rows)
-        return PartExcerpt(number, part, "", rows, end if end < len(part.table.rows) else None)
+        return table_excerpt(number, part, part.table, begin, limits, first=0)
+    if part.pages:
+        end = min(begin + limits.pages, part.pages)
+        following = end if end < part.pages else None
+        return PartExcerpt(number, part, "", (), following, begin, pages=range(begin + 1, end + 1))
+    size = limits.size or 4 * limits.chars
+    if part.html and not begin and len(html := sanitised(part.html, below=limits.below).encode()) <= size:
+        return PartExcerpt(number, part, "", (), None, html=Markup(html.decode()))  # noqa: S704 - it is sanitised
     text, cut = beginning(part.text[begin:], limits.chars, limits.size)
-    return PartExcerpt(number, part, text, (), begin + len(text) if cut else None)
+    return PartExcerpt(number, part, text, (), begin + len(text) if cut else None, begin)
+
+
+def table_excerpt(
+    number: int, part: MaterialPart, table: ReviewTable, begin: int, limits: PartLimits, *, first: int
+) -> PartExcerpt:
+    """Returns an excerpt of rows from row `begin` on; `table` has some of them, from row `first` on."""
+    rows: list[Sequence[str]] = []
+    size = sum(map(html_bytes, table.columns))
+    at = begin - first
+    for row in table.rows[at : at + limits.rows]:
+        cells = [short(each, _CELL_CHARS) for each in row.cells]
+        size += sum(map(html_bytes, cells))
+        if rows and size > limits.chars:
+            break
+        rows.append(cells)
+    end = begin + len(rows)
+    total = first + len(table.rows) if part.total is None else part.total
+    return PartExcerpt(number, part, "", rows, end if rows and end < total else None, begin)
 
 
 def _concerns(refusal: Refusal, name: str) -> bool:
@@ -181,9 +222,14 @@ def _step_parts(step: ReviewStep) -> list[MaterialPart]:
 
 
 def _file_part(section: str, file: ReviewFile) -> MaterialPart:
-    part = MaterialPart(section, file.path, f"{file.media_type}, {formatting.size(file.size_bytes)}")
+    about = f"{file.media_type}, {formatting.size(file.size_bytes)}"
+    part = MaterialPart(section, file.path, about, output_id=file.output_id)
+    if file.picture:
+        return part._replace(picture=True)
+    if file.pages:
+        return part._replace(pages=file.pages)
     if file.HasField("text"):
-        return part._replace(text=file.text.text, cut=file.text.cut)
+        return part._replace(text=file.text.text, cut=file.text.cut, html=file.html)
     if file.HasField("table"):
         return part._replace(table=file.table, cut=file.table.cut)
     return part._replace(note=f"Not shown. {file.problem}")

@@ -22,6 +22,8 @@ from console.http.static_files import ROUTE, StaticFiles
 from console.keys import form
 from console.pages import (
     agents,
+    approval_care,
+    approval_files,
     approval_inbox,
     approvals,
     audit,
@@ -167,7 +169,12 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/approvals/history", DECIDERS, approvals.show_history),
     Page("GET", "/approvals/{approval_id}", DECIDERS, approvals.show_one),
     Page("GET", "/approvals/{approval_id}/stream", DECIDERS, approvals.stream),
-    Page("GET", "/approvals/{approval_id}/material/{number}", DECIDERS, approvals.show_part),
+    Page("GET", "/approvals/{approval_id}/material/{number}", DECIDERS, approval_files.show_part),
+    Page("GET", "/approvals/{approval_id}/files/{output_id}/download", DECIDERS, approval_files.download),
+    Page("GET", "/approvals/{approval_id}/files/{output_id}/picture", DECIDERS, approval_files.show_picture),
+    Page("GET", "/approvals/{approval_id}/files/{output_id}/pages/{page}", DECIDERS, approval_files.show_page),
+    Page("POST", "/approvals/{approval_id}/assign", DECIDERS, approval_care.assign),
+    Page("POST", "/approvals/{approval_id}/snooze", DECIDERS, approval_care.snooze),
     Page("POST", "/approvals/{approval_id}", DECIDERS, approvals.decide),
     Page("GET", "/runs", ALL_ROLES, run_list.show_list),
     Page("GET", "/runs/stream", ALL_ROLES, run_list.stream),

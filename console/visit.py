@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 from typing import Any, Final, NamedTuple, Protocol
 
 from google.protobuf.message import Message
@@ -67,6 +68,7 @@ class Visit:
         refresh: Whether an open page refreshes itself, which replaces only elements with `data-live`.
         queries: All values of the query parameters that the page takes several times.
         try_call: Dry run of calls of the API.
+        zone: The time zone of the user's browser.
     """
 
     user: User
@@ -78,6 +80,7 @@ class Visit:
     refresh: bool = False
     queries: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
     try_call: TryCall = field(kw_only=True)
+    zone: tzinfo = field(default=UTC, kw_only=True)
 
     def may(self, rpc: str) -> bool:
         """Returns whether the user's role allows an RPC, named as `RunsService/StartRun`."""

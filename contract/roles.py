@@ -148,7 +148,9 @@ RULES: Final[Mapping[str, AccessRule]] = {
         "Previews": dict.fromkeys(("GetRunInputs", "GetStepPreview", "GetOutputPreview", "GetSummaryPreview"), _OF_RUN)
         | {"RevealRunInputs": _OPERATED},
         "Reviews": {
-            "GetReview": _DECIDED,
+            **dict.fromkeys(
+                ("GetReview", "GetReviewFile", "GetReviewRows", "AssignApproval", "SnoozeApproval"), _DECIDED
+            ),
             "ListDecisions": _OF_RUN,
             "ListAllDecisions": _INBOX,
             "CountPendingApprovals": _INBOX,

@@ -34,6 +34,7 @@ def can_import(module: str) -> bool:
 
 PARQUET: Final = OptionalPart("parquet", ("pyarrow",))
 REDACTION: Final = OptionalPart("redaction", ("phonenumbers", "stdnum"))
+PDF: Final = OptionalPart("pdf", ("pypdfium2",))
 GRAPHS: Final = OptionalPart("graphs", ("pyoxigraph",))
 LLM: Final = OptionalPart("llm", ("pydantic_ai",))
 CLUSTER: Final = OptionalPart("cluster", ("psycopg", "dbos"))

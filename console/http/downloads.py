@@ -121,6 +121,7 @@ class Downloads:
 def _headers(download: FileDownload) -> dict[str, str]:
     media_type = download.media_type if _MEDIA_TYPE.fullmatch(download.media_type) else _BYTES
     if download.inline:
-        return {"Content-Type": media_type}
+        # Opened as a document of its own, it is of no origin and loads nothing.
+        return {"Content-Type": media_type, "Content-Security-Policy": "default-src 'none'; sandbox"}
     # Always an attachment: a downloaded file is never shown as a page of this console.
     return {"Content-Type": _BYTES, "Content-Disposition": content_disposition(download.file_name)}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -9,7 +10,8 @@ from urllib.parse import urlencode
 from console.addresses import approval_address, inbox_address
 from console.approvals import DECISIONS, PartLimits, call_of, deadline_of, decide, deciders_text, page_of, parts_of
 from console.http.static_files import MOST_COUNTED
-from console.pages.approvals import MAX_COMMENT_CHARS, fields_of, waiting_text
+from console.pages.approval_care import snooze_choices
+from console.pages.approvals import MAX_COMMENT_CHARS, fields_of, rejection_text, waiting_text
 from console.paging import all_items
 from console.rendering import formatting
 from console.rendering.text import short
@@ -24,9 +26,14 @@ from workflow_api.v1.reviews_pb2 import (
     Review,
 )
 from workflow_api.v1.runs_pb2 import (
+    PENDING_VIEW_AWAKE,
+    PENDING_VIEW_MINE,
+    PENDING_VIEW_SNOOZED,
+    PENDING_VIEW_UNSPECIFIED,
     ListPendingApprovalsRequest,
     ListPendingApprovalsResponse,
     PendingApproval,
+    PendingView,
 )
 
 _PAGE: Final = 50
@@ -36,32 +43,42 @@ POLL_SECONDS: Final = 2.0
 _REVIEW_SECONDS: Final = 0.1
 """Time for which the page waits for the material of an approval; once it is prepared, the open page is updated."""
 _GONE: Final = frozenset({"not_found", "invalid_request"})
-_LIMITS: Final = PartLimits(parts=8, chars=4_000, rows=10)
+_LIMITS: Final = PartLimits(parts=8, chars=4_000, rows=10, below=4)
 _MOST_ABOUT_CHARS: Final = 160
 """Most characters of an approval's description in the list."""
+_MOST_SUMMARY_CHARS: Final = 200
+"""Most characters of an approval's summary in the list and in questions."""
+_VIEWS: Final = {"": PENDING_VIEW_AWAKE, "mine": PENDING_VIEW_MINE, "snoozed": PENDING_VIEW_SNOOZED}
+_VIEW_LABELS: Final = (("", "All"), ("mine", "Mine"), ("snoozed", "Snoozed"))
 
 
 async def show(visit: Visit) -> PageResult:
     """Shows the pending approvals of all gates or of one, and the material of the chosen approval."""
-    gate, cursor = visit.query.get("gate", ""), visit.query.get("cursor", "")
-    listed, counted = await asyncio.gather(_pending(visit, gate, cursor), _count(visit))
+    gate, cursor, view = visit.query.get("gate", ""), visit.query.get("cursor", ""), _view(visit.query)
+    listed, counted = await asyncio.gather(_pending(visit, gate, cursor, view), _count(visit))
     chosen = await _chosen(visit, listed.items)
     token = listed.next_page_token if listed.HasField("next_page_token") else ""
     at = chosen["id"] if chosen else ""
+    opened = bool(visit.query.get("open"))
+    to = partial(inbox_address, gate, show=view)
     return View(
         "approvals/list.html",
         {
-            "items": [_item(each, inbox_address(gate, each.approval.approval_id, cursor), at) for each in listed.items],
+            "items": [_item(each, to(each.approval.approval_id, cursor, opened=True), at) for each in listed.items],
             "chosen": chosen,
             # A refresh keeps the approval that the page shows, even once it is decided.
-            "pinned": inbox_address(gate, at, cursor) if at else "",
-            "next": inbox_address(gate, cursor=cursor),
+            "pinned": to(at, cursor, opened=opened) if at else "",
+            "next": to(cursor=cursor, opened=opened),
+            "list": to(cursor=cursor),
+            "opened": opened,
+            "show": view,
+            "views": [(label, inbox_address(gate, show=name), name == view) for name, label in _VIEW_LABELS],
             "total": counted.total,
             "icon": f"count-{min(counted.total, MOST_COUNTED)}.svg",
             "gates": [("", "all"), *((gate_name(each), _gate_label(each)) for each in counted.gates)],
             "gate": gate,
-            "newer": inbox_address(gate, cursor=token) if token else "",
-            "stream": "/approvals/stream?" + urlencode({"gate": gate, "cursor": cursor, "at": at}),
+            "newer": to(cursor=token) if token else "",
+            "stream": "/approvals/stream?" + urlencode({"gate": gate, "cursor": cursor, "at": at, "show": view}),
             "longest": MAX_COMMENT_CHARS,
         },
     )
@@ -80,17 +97,18 @@ async def decide_several(visit: Visit) -> PageResult:
         return Redirect(inbox_address(gate), "Nothing was changed: choose approvals of one gate, and how to decide.")
     if len(chosen) > _PAGE:
         return Redirect(inbox_address(gate), f"Nothing was changed: at most {_PAGE} are decided at once.")
-    request = _request(gate, _ALL, "")
+    request = _request(gate, _ALL, "", PENDING_VIEW_UNSPECIFIED)
     pending = await all_items(visit.services, "RunsService/ListPendingApprovals", request)
     # A form decides only approvals that wait at its gate.
     waiting = [each for each in pending if each.approval.approval_id in chosen]
     alone = [each for each in waiting if each.excluded or (DECISIONS[decision] and _needs_look(each))]
     if alone:
         notice = "Nothing was changed: one with a form, a call, or other approvers is decided on its own page."
-        return Redirect(inbox_address(gate, alone[0].approval.approval_id), notice)
+        return Redirect(inbox_address(gate, alone[0].approval.approval_id, opened=True), notice)
     if not visit.sent("sure"):
         context = {
-            "items": [(each, waiting_text(each)) for each in waiting],
+            "items": [(each, waiting_text(each), deadline_of(each)) for each in waiting],
+            "longest": MAX_COMMENT_CHARS,
             "gate": gate,
             "decision": decision,
             "comment": comment,
@@ -134,13 +152,14 @@ async def _decided(visit: Visit, waiting: Sequence[PendingApproval], chosen: int
 
 
 async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
-    gate, at = visit.query.get("gate", ""), visit.query.get("at", "")
+    gate, at, view = visit.query.get("gate", ""), visit.query.get("at", ""), _view(visit.query)
+    cursor = visit.query.get("cursor", "")
     seen: bytes | None = None
     shown, prepared = "", True
     while True:
-        listed, counted = await asyncio.gather(_pending(visit, gate, visit.query.get("cursor", "")), _count(visit))
+        listed, counted = await asyncio.gather(_pending(visit, gate, cursor, view), _count(visit))
         ids = [each.approval.approval_id for each in listed.items]
-        marks = [(_urgency(each), each.HasField("reminded_at")) for each in listed.items]
+        marks = [(_urgency(each), each.HasField("reminded_at"), each.assigned_to) for each in listed.items]
         # The approval that the page shows: the one named by its address, else the oldest.
         chosen = at or (ids[0] if ids else "")
         if chosen != shown:
@@ -156,7 +175,13 @@ async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
         await asyncio.sleep(POLL_SECONDS)
 
 
-def _request(gate: str, size: int, cursor: str) -> ListPendingApprovalsRequest:
+def _view(query: Mapping[str, str]) -> str:
+    """Returns the part of the inbox that an address names; the first for any other text."""
+    asked = query.get("show", "")
+    return asked if asked in _VIEWS else ""
+
+
+def _request(gate: str, size: int, cursor: str, view: PendingView.ValueType) -> ListPendingApprovalsRequest:
     step, _, workflow_id = gate.rpartition("@")
     return ListPendingApprovalsRequest(
         page_size=size,
@@ -164,12 +189,13 @@ def _request(gate: str, size: int, cursor: str) -> ListPendingApprovalsRequest:
         step=step if gate else None,
         workflow_id=workflow_id if gate else None,
         by_deadline=True,
+        view=view,
     )
 
 
-async def _pending(visit: Visit, gate: str, cursor: str) -> ListPendingApprovalsResponse:
+async def _pending(visit: Visit, gate: str, cursor: str, view: str) -> ListPendingApprovalsResponse:
     answer: ListPendingApprovalsResponse = await visit.services.call(
-        "RunsService/ListPendingApprovals", _request(gate, _PAGE, cursor)
+        "RunsService/ListPendingApprovals", _request(gate, _PAGE, cursor, _VIEWS[view])
     )
     return answer
 
@@ -219,7 +245,8 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
         "id": approval_id,
         "open": True,
         "pending": pending,
-        "about": _question_subject(pending),
+        "about": (about := _question_subject(pending)),
+        "rejection": f"Reject {about}? {rejection_text(pending)}",
         "review": review,
         "waiting": waiting_text(pending),
         "deadline": deadline_of(pending),
@@ -228,14 +255,16 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
         "fields": fields_of(pending),
         "parts": parts,
         "address": approval_address(approval_id),
+        "mine": pending.assigned_to == visit.user.name,
+        "snoozes": snooze_choices(visit, pending),
         "cut": following is not None or any(each.following is not None for each in parts),
     }
 
 
 def _question_subject(pending: PendingApproval) -> str:
-    """Returns the title and the run of an approval, for questions about it."""
-    reference = f", {pending.client_reference}" if pending.client_reference else ""
-    return f"“{pending.approval.title}” of {pending.run_id}{reference}"
+    """Returns the values of an approval that tell it from others, for questions about it."""
+    values = (pending.workflow_name, short(pending.summary, _MOST_SUMMARY_CHARS), pending.client_reference)
+    return f"“{pending.approval.title}” of {pending.run_id} ({', '.join(filter(None, values))})"
 
 
 def _item(pending: PendingApproval, to: str, at: str) -> Mapping[str, Any]:
@@ -244,6 +273,7 @@ def _item(pending: PendingApproval, to: str, at: str) -> Mapping[str, Any]:
     return {
         "pending": pending,
         "about": short(about, _MOST_ABOUT_CHARS),
+        "summary": short(pending.summary, _MOST_SUMMARY_CHARS),
         "waiting": waiting_text(pending),
         "deadline": deadline_of(pending),
         "reminded": pending.HasField("reminded_at"),

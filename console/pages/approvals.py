@@ -1,13 +1,20 @@
 """Pages of approvals: an approval's material, its decision, and the history of decisions by person."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 from urllib.parse import urlencode
 
 from console.addresses import APPROVALS, approval_address, inbox_address, run_address
-from console.approvals import DECISIONS, PartLimits, call_of, deadline_of, deciders_text, excerpt, page_of, parts_of
+from console.approvals import (
+    DECISIONS,
+    PartLimits,
+    call_of,
+    deadline_of,
+    deciders_text,
+    page_of,
+    parts_of,
+)
 from console.approvals import decide as record
 from console.forms.decision_form import FormField, form_fields, form_problems, form_values, sent_texts
 from console.forms.urlencoded import Problems
@@ -31,10 +38,9 @@ from workflow_api.v1.runs_pb2 import DecideApprovalRequest, ListPendingApprovals
 
 MAX_COMMENT_CHARS: Final = rules_of(DecideApprovalRequest.DESCRIPTOR.fields_by_name["comment"]).max_length
 
-_LIMITS: Final = PartLimits(parts=20, chars=10_000, rows=50)
-_ALONE: Final = PartLimits(parts=1, chars=75_000, rows=50, size=80_000)
-_NUMBER: Final = re.compile(r"[0-9]{1,9}")
-_GONE: Final = View("approvals/gone.html", status=404)
+_LIMITS: Final = PartLimits(parts=20, chars=10_000, rows=50, pages=2)
+GONE: Final = View("approvals/gone.html", status=404)
+"""Page of an approval, or a part of one, that does not wait."""
 _PAGE: Final = 100
 _POLL_SECONDS: Final = 1.0
 
@@ -63,7 +69,7 @@ async def decide(visit: Visit) -> PageResult:
         problem = f"The comment has {len(comment):,} characters; at most {MAX_COMMENT_CHARS:,} are allowed."
         return await _approval_page(visit, comment=comment, problem=problem)
     texts = sent_texts(visit.form) if DECISIONS[decision] else {}
-    known = await _review_if_any(visit) if texts else None
+    known = await review_if_any(visit) if texts else None
     # A rejection needs no values.
     values = form_values(known.pending.form_schema, texts) if known and known.pending.HasField("form_schema") else None
     try:
@@ -102,7 +108,8 @@ async def _review(visit: Visit) -> Review:
     return answer
 
 
-async def _review_if_any(visit: Visit) -> Review | None:
+async def review_if_any(visit: Visit) -> Review | None:
+    """Returns the approval of the address with its material; None where there is none."""
     try:
         return await _review(visit)
     except Refusal as refusal:
@@ -120,9 +127,9 @@ async def _approval_page(
     problems: Problems | None = None,
 ) -> View:
     approval_id = visit.path["approval_id"]
-    review = await _review_if_any(visit)
+    review = await review_if_any(visit)
     if review is None:
-        return _GONE
+        return GONE
     pending = review.pending
     parts = parts_of(review.material)
     first = row_number(visit.query.get("first", ""))
@@ -159,19 +166,11 @@ def fields_of(
     return form_fields(pending.form_schema, texts or {}, problems or {}) if pending.HasField("form_schema") else []
 
 
-async def show_part(visit: Visit) -> PageResult:
-    """Shows one part of an approval's material, from the position in the query."""
-    number, begin = visit.path["number"], row_number(visit.query.get("begin", ""))
-    review = await _review_if_any(visit)
-    shown = None
-    if review is not None and review.state == APPROVAL_STATE_PENDING and _NUMBER.fullmatch(number):
-        parts = parts_of(review.material)
-        shown = excerpt(int(number), parts[int(number)], begin, _ALONE) if int(number) < len(parts) else None
-    if shown is None:
-        return _GONE
-    address = approval_address(visit.path["approval_id"])
-    rows = shown.part.table is not None
-    return View("approvals/part.html", {"address": address, "shown": shown, "begin": begin, "rows": rows})
+def rejection_text(pending: PendingApproval) -> str:
+    """Returns the effect of a rejection."""
+    if pending.HasField("tool_call"):
+        return "The call is not made, and the model is told so."
+    return "The run fails, and this cannot be undone."
 
 
 def waiting_text(pending: PendingApproval) -> str:
@@ -182,7 +181,7 @@ def waiting_text(pending: PendingApproval) -> str:
 def _back(visit: Visit, at: str = "") -> str:
     """Returns the page of the decided form: the inbox, with approval `at` opened if given, or the run's page."""
     if visit.sent("inbox"):
-        return inbox_address(visit.sent("gate"), at)
+        return inbox_address(visit.sent("gate"), at, show=visit.sent("show"), opened=bool(at))
     run_id = visit.sent("run_id")
     return run_address(run_id) if run_id else APPROVALS
 

@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import time as dt_time
 from functools import cache
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
@@ -11,6 +12,8 @@ DAY_MS: Final = 86_400_000
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
+_MORNING: Final = 8
+_DAYS_OF_WEEK: Final = 7
 UTC_NAME: Final = "UTC"
 
 
@@ -53,6 +56,18 @@ def start_of_day(text: str) -> int:
     # Stricter than fromisoformat, because browsers send one form only.
     began = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     return (began - _EPOCH) // timedelta(milliseconds=1)
+
+
+def morning(zone: tzinfo, now: int, days: int) -> int:
+    """Returns eight o'clock in a zone so many days after the day of `now`, in milliseconds since the epoch."""
+    local = _at(now).astimezone(zone)
+    then = datetime.combine(local.date() + timedelta(days=days), dt_time(_MORNING), local.tzinfo)
+    return (then - _EPOCH) // timedelta(milliseconds=1)
+
+
+def days_to_monday(zone: tzinfo, now: int) -> int:
+    """Returns the days from the day of `now` in a zone to the next Monday, 1 to 7."""
+    return _DAYS_OF_WEEK - _at(now).astimezone(zone).weekday()
 
 
 @cache

@@ -31,6 +31,13 @@ function decide(decision) {
   if (decision === "reject" || window.confirm(`Approve ${about}?`)) button.click();
 }
 
+function showChosen() {
+  const place = document.getElementById("chosen-count");
+  const text = `${document.querySelectorAll(`${BOX}:checked`).length} chosen`;
+  // The observer below would see each change as a new one.
+  if (place && place.textContent !== text) place.textContent = text;
+}
+
 function choose() {
   document.querySelector(".items .current input[type=checkbox]")?.click();
 }
@@ -39,6 +46,7 @@ document.addEventListener("change", ({ target }) => {
   if (!target.matches(BOX)) return;
   if (target.checked) chosen.add(target.value);
   else chosen.delete(target.value);
+  showChosen();
 });
 
 const KEYS = { j: () => step(1), k: () => step(-1), a: () => decide("approve"), r: () => decide("reject"), x: choose };
@@ -70,7 +78,10 @@ function count() {
   }
   known = new Set(now.map(mark));
   for (const box of document.querySelectorAll(BOX)) if (chosen.has(box.value)) box.checked = true;
+  showChosen();
 }
+
+showChosen();
 
 new MutationObserver(count).observe(document.getElementById("content"), { childList: true, subtree: true });
 

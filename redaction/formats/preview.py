@@ -20,19 +20,26 @@ MOST_ROWS: Final = 200
 MOST_COLUMNS: Final = 30
 MOST_CELL_CHARS: Final = 300
 
-_PARQUET_MARK: Final = b"PAR1"
+PARQUET_MARK: Final = b"PAR1"
+"""First bytes of a Parquet file."""
+LONGEST_CELL: Final = 1_000_000
+"""Most characters of a cell of separated values."""
+
 _SEPARATED: Final = frozenset({".csv", ".tsv"})
-_LONGEST_CELL: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class FilePreview:
-    """Beginning of a file: `text`, or `columns` and `rows`; all are empty for other content."""
+    """Beginning of a file: `text`, or `columns` and `rows`; all are empty for other content.
+
+    `total` is the number of all rows of a table; None where they are not counted.
+    """
 
     text: str | None = None
     columns: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
     cut: bool = False
+    total: int | None = None
 
     @property
     def empty(self) -> bool:
@@ -47,7 +54,13 @@ class FilePreview:
     def from_dict(cls, given: Any) -> "FilePreview | None":
         """Reads the JSON of `as_dict`; None for other values, or beyond the bounds."""
         match given:
-            case {"text": str() | None as text, "columns": list(columns), "rows": list(rows), "cut": bool(cut)}:
+            case {
+                "text": str() | None as text,
+                "columns": list(columns),
+                "rows": list(rows),
+                "cut": bool(cut),
+                "total": int() | None as total,
+            }:
                 table = (columns, *rows)
                 if len(text or "") > MOST_CHARS or len(rows) > MOST_ROWS:
                     return None
@@ -55,7 +68,7 @@ class FilePreview:
                     return None
                 if not all(isinstance(cell, str) and len(cell) <= MOST_CELL_CHARS for row in table for cell in row):
                     return None
-                return cls(text, columns, rows, cut)
+                return cls(text, columns, rows, cut, total)
         return None
 
 
@@ -69,7 +82,7 @@ def preview_of(source: Path, name: str, rows: int, *, head: bool = False) -> Fil
         OSError: reading failed.
     """
     with source.open("rb") as file:
-        if file.read(4) == _PARQUET_MARK:
+        if file.read(4) == PARQUET_MARK:
             require_parquet()
             return _parquet(source, rows)
     encoding = text_encoding(source, head=head)
@@ -94,7 +107,7 @@ def is_separated(name: str) -> bool:
 
 
 def _separated(text: str, most_rows: int, *, whole: bool) -> FilePreview:
-    csv.field_size_limit(_LONGEST_CELL)
+    csv.field_size_limit(LONGEST_CELL)
     try:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=csv_layout(text).separator)
         rows = list(islice(reader, most_rows + 2))
@@ -103,7 +116,7 @@ def _separated(text: str, most_rows: int, *, whole: bool) -> FilePreview:
     if not whole and len(rows) <= most_rows + 1:
         # The last row may be incomplete.
         del rows[-1:]
-    return _table(rows[0] if rows else [], rows[1:], most_rows, more=not whole)
+    return cut_table(rows[0] if rows else [], rows[1:], most_rows, more=not whole)
 
 
 def _parquet(source: Path, most_rows: int) -> FilePreview:
@@ -117,10 +130,11 @@ def _parquet(source: Path, most_rows: int) -> FilePreview:
         # By index, because several columns may have one name.
         columns = [] if batch is None else [column.to_pylist() for column in batch.columns]
         rows = [["" if cell is None else str(cell) for cell in row] for row in zip(*columns, strict=True)]
-        return _table(names, rows, most_rows, more=file.metadata.num_rows > len(rows))
+        return cut_table(names, rows, most_rows, more=file.metadata.num_rows > len(rows))
 
 
-def _table(columns: list[str], rows: list[list[str]], most_rows: int, *, more: bool) -> FilePreview:
+def cut_table(columns: list[str], rows: list[list[str]], most_rows: int, *, more: bool) -> FilePreview:
+    """Returns the first rows and columns of a table, within the bounds of a preview; `more` if it has more rows."""
     shown = [row[:MOST_COLUMNS] for row in rows[:most_rows]]
     cut = (
         more

@@ -207,17 +207,19 @@ class ConfinedRedactor:
         owner: str,
         rows: int,
         head: bool = False,
+        first: int | None = None,
     ) -> tuple[FilePreview | str, Counts]:
         """Returns the beginning of a file for a person, after a sweep of the whole file where the policy redacts.
 
-        The preview of a table has the first `rows`, at most `MOST_ROWS` of `redaction.formats.preview`. With `head` the
-        source holds only the first bytes of the file, cut anywhere, and nothing is swept. For a file that cannot be
-        swept, or whose sweep exceeds a limit, returns the reason. Raises as `values`.
+        The preview of a table has the first `rows`, at most `MOST_ROWS` of `redaction.formats.preview`; with `first`
+        the rows from there on, and the number of all, also of a list in JSON. With `head` the source holds only the
+        first bytes of the file, cut anywhere, and nothing is swept. For a file that cannot be swept, or whose sweep
+        exceeds a limit, returns the reason. Raises as `values`.
         """
         try:
             with source.open("rb") as given:
                 size, descriptors = source.stat().st_size, (given.fileno(),)
-                given_job = {"name": name, "rows": rows, "head": head}
+                given_job = {"name": name, "rows": rows, "head": head, "first": first}
                 answer, counts = self._run("preview", policy, given_job, size, f"{owner}/files", halt, descriptors)
         except RedactionError as error:
             if not error.permanent:

@@ -25,6 +25,7 @@ from backend.resources.redaction.model_recognizer import LanguageModelRecognizer
 from backend.settings import ModelProvider
 from redaction.formats.outcome import MACHINE_ERRORS, WithheldError
 from redaction.formats.preview import preview_of
+from redaction.formats.table_pages import table_page
 from redaction.local_model.local_recognizer import LocalRecognizer
 from redaction.model import Column, Mention, ModelError, ModelNotInstalledError, ModelRecognizer
 from redaction.policy import LOCAL, Policy
@@ -133,7 +134,8 @@ def sweep_lines(arguments: Arguments, _: Sequence[int]) -> Answer:
 def preview_file(arguments: Arguments, descriptors: Sequence[int]) -> Answer:
     """Returns the beginning of the file at the first descriptor, whose name is `name`, after a sweep of the whole file.
 
-    The preview of a table has the first `rows`; with `head` the file is only the first bytes of a file, cut anywhere.
+    The preview of a table has the first `rows`, or with `first` that many rows from there on and the number of all;
+    with `head` the file is only the first bytes of a file, cut anywhere.
     `preview` is null for a file that cannot be swept, for the `reason`.
     """
     engine = _engine(arguments)
@@ -148,8 +150,9 @@ def preview_file(arguments: Arguments, descriptors: Sequence[int]) -> Answer:
                 reason = outcome.reason if outcome.withheld else None
             if reason is None:
                 shown = target if engine.redacts else source
-                found = preview_of(shown, arguments["name"], arguments["rows"], head=arguments["head"])
-                preview = found.as_dict()
+                name, rows, first = arguments["name"], arguments["rows"], arguments["first"]
+                found = None if first is None else table_page(shown, name, first, rows)
+                preview = (found or preview_of(shown, name, rows, head=arguments["head"])).as_dict()
         except WithheldError as error:
             reason = error.reason
     return {"preview": preview, "reason": reason, "counts": engine.counts}

@@ -1,4 +1,4 @@
-"""Previews of the files of a run, Markdown as safe HTML among them."""
+"""Previews of the files of a run."""
 
 import shutil
 import tempfile
@@ -9,7 +9,6 @@ from typing import Final
 
 from backend.common import json_text
 from backend.common.optional_parts import PARQUET
-from backend.isolation.confined import ConfinedError, ConfinedPool
 from backend.resources.redaction.confined_redactor import ConfinedRedactor, RedactionError
 from backend.services.previews.sql import PreviewedRunRow
 from backend.storage.objects import ObjectStore
@@ -21,39 +20,6 @@ from redaction.formats.preview import (
     FilePreview,
     is_separated,
 )
-
-MOST_MARKDOWN_CHARS: Final = 24_000
-"""Most characters of Markdown that are rendered."""
-
-_MOST_HTML_CHARS: Final = 200_000
-_CPU_SECONDS: Final = 2.0
-_MEMORY_BYTES: Final = 256 * 2**20
-
-
-class Markdown:
-    """Client of the processes that render Markdown. Thread-safe; the first call starts one, `close` ends all."""
-
-    def __init__(self) -> None:
-        self._pool = ConfinedPool("backend.services.previews.program", name="markdown", size=1)
-
-    def html(self, text: str, owner: str) -> str | None:
-        """Returns the beginning of Markdown as HTML, or None if rendering exceeds its bounds."""
-        try:
-            found = self._pool.run(
-                "markdown",
-                {"text": text[:MOST_MARKDOWN_CHARS]},
-                owner=owner,
-                cpu_seconds=_CPU_SECONDS,
-                memory_bytes=_MEMORY_BYTES,
-            )
-        except ConfinedError:
-            return None
-        return found if isinstance(found, str) and len(found) <= _MOST_HTML_CHARS else None
-
-    def close(self) -> None:
-        """Ends the processes."""
-        self._pool.close()
-
 
 LARGEST_TABLE: Final = 25_000_000
 """Bytes of the largest Parquet file that is shown, because all of it must be read."""

@@ -10,12 +10,13 @@ from backend.common.caches import RecentValues
 from backend.common.errors import ApiError
 from backend.common.states import RUN_TERMINAL
 from backend.resources.redaction.confined_redactor import ConfinedRedactor, RedactionError
+from backend.resources.renderings.renderer import MOST_MARKDOWN_CHARS, Renderer
 from backend.rpc.callers import principal_of
 from backend.services.dependencies import Services
 from backend.services.outputs import sql as outputs_sql
 from backend.services.outputs.rules import require_open
 from backend.services.previews import sql
-from backend.services.previews.files import MOST_MARKDOWN_CHARS, FilePreviews, Markdown
+from backend.services.previews.files import FilePreviews
 from backend.services.previews.values import MOST_FILES, InputPreviews, ShownStep, needs_sweep, step_preview
 from backend.services.reviews.preparations import Preparations
 from backend.services.reviews.sweeping import ReviewSweep
@@ -38,7 +39,7 @@ class Previews:
         self._database = services.database
         self._redactor = redactor
         self._files = FilePreviews(objects, redactor, folder)
-        self._markdown = Markdown()
+        self._renderer = Renderer()
         self._preparations = Preparations[previews_pb2.StepPreview]("preview")
         # Sweeps may ask a model, and a page asks for the same step again and again.
         self._swept = RecentValues[str, previews_pb2.StepPreview](lambda made: made.ByteSize(), _MOST_SWEPT_BYTES)
@@ -88,7 +89,7 @@ class Previews:
             raise ApiError(errors_pb2.ERROR_REASON_OUTPUT_NOT_FOUND) from None
         preview = previews_pb2.OutputPreview(file=_file(output, found))
         if output.media_type == _MARKDOWN and preview.file.HasField("text"):
-            html = self._markdown.html(preview.file.text.text, run.key_id)
+            html = self._renderer.markdown(preview.file.text.text, run.key_id)
             if html is not None:
                 preview.html = html
                 preview.file.text.cut |= len(preview.file.text.text) > MOST_MARKDOWN_CHARS
@@ -105,7 +106,7 @@ class Previews:
         text = run.summary_markdown if run.redaction_state != "pending" else None
         if text is None:
             return previews_pb2.SummaryPreview()
-        html = self._markdown.html(text, run.key_id)
+        html = self._renderer.markdown(text, run.key_id)
         return previews_pb2.SummaryPreview(html=html, cut=len(text) > MOST_MARKDOWN_CHARS)
 
     def close(self) -> None:
@@ -114,7 +115,7 @@ class Previews:
         self._preparations.close()
         self.inputs.close()
         self._files.close()
-        self._markdown.close()
+        self._renderer.close()
 
 
 def _shown_step(tx: Tx, run_id: str, handle: str) -> ShownStep:

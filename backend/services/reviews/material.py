@@ -6,15 +6,17 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from backend.common import json_text
 from backend.common.optional_parts import PARQUET
 from backend.resources.redaction.confined_redactor import ConfinedRedactor
+from backend.resources.renderings.renderer import MOST_MARKDOWN_CHARS, Rendered, Renderer
 from backend.services.outputs.sql import outputs_of
 from backend.services.reviews import sql
 from backend.services.reviews.sweeping import ReviewSweep, swept_inputs
 from backend.storage.database import Database, Tx
+from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
 from backend.storage.tables.files import OutputRow
 from redaction.formats.preview import MOST_CHARS, FilePreview
@@ -24,13 +26,23 @@ MOST_FILES: Final = 20
 LARGEST_FILE: Final = 5_000_000
 """Bytes of the largest file that is read and swept whole."""
 MOST_BYTES: Final = 20_000_000
-"""Most bytes of all read files together."""
+"""Most bytes of all swept files together."""
 MOST_SHOWN_CHARS: Final = 4_000_000
 """Most characters of all previews together: a small table that repeats its values is large as text."""
 
+LARGEST_UNSWEPT: Final = 25_000_000
+"""Bytes of the largest table, picture or PDF that is read whole where nothing is swept."""
+MOST_UNSWEPT_BYTES: Final = 60_000_000
+"""Most bytes of all read files together where nothing is swept."""
+
 _HEAD_BYTES: Final = 4 * MOST_CHARS
-_PARQUET_MARK: Final = b"PAR1"
-_UNREADABLE: Final = ("image/", "audio/", "video/")
+_UNREADABLE: Final = ("audio/", "video/")
+# A picture by its name that is a text: it is shown as one.
+_SVG: Final = "image/svg+xml"
+_PDF: Final = "application/pdf"
+_MARKDOWN: Final = "text/markdown"
+_PARQUET_NAMES: Final = (".parquet", ".pq")
+_TABLES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", *_PARQUET_NAMES)
 _NEITHER: Final = "It is neither text nor a table."
 _NOT_SWEPT: Final = "It could not be swept for personal data."
 _REASONS: Final[Mapping[str, str]] = {
@@ -39,15 +51,23 @@ _REASONS: Final[Mapping[str, str]] = {
 }
 
 
+def copy_name(approval_id: str, output_id: str) -> str:
+    """Returns the name of the swept copy of a file, among the objects of its run."""
+    return f"reviews/{approval_id}-{output_id}"
+
+
 def make_material(
     database: Database,
     objects: ObjectStore,
     redactor: ConfinedRedactor,
+    renderer: Renderer,
     approval_id: str,
     folder: Path,
     halt: threading.Event,
 ) -> reviews_pb2.ReviewMaterial:
-    """Makes the material of an approval that waits; `folder` is for temporary copies of files.
+    """Makes the material of an approval that waits, and stores the swept copies of its files with the run.
+
+    `folder` is for temporary copies of files.
 
     Raises:
         RedactionError: the content could not be swept.
@@ -70,7 +90,7 @@ def make_material(
     folder.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=folder))
     try:
-        previews = _Previews(objects, sweep, scratch)
+        previews = _Previews(objects, sweep, renderer, scratch, run)
         for row in needed:
             of_step = [output for output in outputs if output.step == row.step]
             step = material.steps.add(step=row.step, name=row.name, files_total=len(of_step))
@@ -87,11 +107,15 @@ def make_material(
 class _Previews:
     """Previews of files, until the bytes and characters allowed are used up."""
 
-    def __init__(self, objects: ObjectStore, sweep: ReviewSweep, scratch: Path) -> None:
+    def __init__(
+        self, objects: ObjectStore, sweep: ReviewSweep, renderer: Renderer, scratch: Path, run: sql.ReviewedRunRow
+    ) -> None:
         self._objects = objects
         self._sweep = sweep
+        self._renderer = renderer
         self._scratch = scratch
-        self._left = MOST_BYTES
+        self._run = run
+        self._left = MOST_BYTES if sweep.redacts else MOST_UNSWEPT_BYTES
         self._left_chars = MOST_SHOWN_CHARS
 
     def files(self, outputs: Sequence[OutputRow]) -> Iterable[reviews_pb2.ReviewFile]:
@@ -100,21 +124,33 @@ class _Previews:
 
     def _file(self, output: OutputRow, name: str) -> reviews_pb2.ReviewFile:
         message = reviews_pb2.ReviewFile(path=name, media_type=output.media_type, size_bytes=output.size_bytes)
-        found = self._bounded(self._preview(output))
-        if isinstance(found, str):
-            message.problem = found
-        elif found.empty:
-            message.problem = _NEITHER
-        elif found.text is not None:
-            message.text.CopyFrom(reviews_pb2.ReviewText(text=found.text, cut=found.cut))
-        else:
-            rows = [reviews_pb2.ReviewRow(cells=row) for row in found.rows]
-            message.table.CopyFrom(reviews_pb2.ReviewTable(columns=found.columns, rows=rows, cut=found.cut))
+        if not self._sweep.redacts:
+            message.output_id, message.given_bytes = output.output_id, output.size_bytes
+        self._show(message, output)
         return message
 
-    def _bounded(self, found: FilePreview | str) -> FilePreview | str:
-        """Returns the preview, or the reason that earlier previews have used up the characters."""
+    def _show(self, message: reviews_pb2.ReviewFile, output: OutputRow) -> None:
+        """Fills in what people see of a file, or the reason why they see nothing."""
+        found = self._bounded(self._preview(message, output))
         if isinstance(found, str):
+            message.problem = found
+        elif isinstance(found, Rendered):
+            message.picture, message.pages = bool(found.media_type), found.pages
+        elif found.empty:
+            message.problem = _NEITHER
+        elif found.text is None:
+            message.table.CopyFrom(table_message(found))
+        else:
+            message.text.CopyFrom(reviews_pb2.ReviewText(text=found.text, cut=found.cut))
+            if output.media_type == _MARKDOWN:
+                html = self._renderer.markdown(found.text, self._run.key_id)
+                if html is not None:
+                    message.html = html
+                    message.text.cut |= len(found.text) > MOST_MARKDOWN_CHARS
+
+    def _bounded(self, found: FilePreview | Rendered | str) -> FilePreview | Rendered | str:
+        """Returns the preview, or the reason that earlier previews have used up the characters."""
+        if not isinstance(found, FilePreview):
             return found
         chars = len(found.text or "") + sum(len(cell) for row in (found.columns, *found.rows) for cell in row)
         if chars > self._left_chars:
@@ -122,29 +158,76 @@ class _Previews:
         self._left_chars -= chars
         return found
 
-    def _preview(self, output: OutputRow) -> FilePreview | str:
+    def _preview(self, message: reviews_pb2.ReviewFile, output: OutputRow) -> FilePreview | Rendered | str:
         """Returns the preview of a file, or the reason why there is none."""
+        kind = _FileKind.of(output)
+        whole = output.size_bytes <= (LARGEST_UNSWEPT if kind.whole and not self._sweep.redacts else LARGEST_FILE)
+        problem = self._refusal(output, kind, whole=whole)
+        if problem:
+            return problem
+        size = output.size_bytes if whole else min(output.size_bytes, _HEAD_BYTES)
+        if size > self._left:
+            most = MOST_BYTES if self._sweep.redacts else MOST_UNSWEPT_BYTES
+            return f"Files of more than {most:,} bytes together are not shown."
+        self._left -= size
+        source = self._scratch / "source"
+        with closing(self._objects.open_range(output.object_key, 0, size)) as parts:
+            source.write_bytes(b"".join(parts))
+        if self._sweep.redacts:
+            swept = self._scratch / "swept"
+            outcome = self._sweep.file(source, swept, output.path)
+            if outcome.withheld:
+                return _REASONS.get(outcome.reason or "", _NOT_SWEPT)
+            source = swept
+            key = object_key(self._run.run_id, copy_name(self._run.approval_id, output.output_id))
+            message.given_bytes = self._objects.put_file(key, source).size_bytes
+            message.output_id = output.output_id
+        return self._content(source, output, kind, whole=whole)
+
+    def _content(
+        self, source: Path, output: OutputRow, kind: "_FileKind", *, whole: bool
+    ) -> FilePreview | Rendered | str:
+        if kind.picture:
+            return self._renderer.picture(source, self._run.key_id)
+        if kind.pdf:
+            return self._renderer.document(source, self._run.key_id)
+        found = self._sweep.preview(source, output.path, head=not whole)
+        if isinstance(found, str) and not whole:
+            return f"It is a table of more than {LARGEST_FILE:,} bytes, or malformed."
+        return _REASONS.get(found, "It is malformed.") if isinstance(found, str) else found
+
+    def _refusal(self, output: OutputRow, kind: "_FileKind", *, whole: bool) -> str:
+        """Returns the reason why a file is not read; empty for one that is."""
+        redacts = self._sweep.redacts
         if output.media_type.startswith(_UNREADABLE):
             return _NEITHER
-        size = output.size_bytes
-        whole = size <= LARGEST_FILE
-        if not whole:
-            if self._sweep.redacts:
-                return f"It has more than {LARGEST_FILE:,} bytes, and all of it would have to be swept first."
-            size = min(size, _HEAD_BYTES)
-        if size > self._left:
-            return f"Files of more than {MOST_BYTES:,} bytes together are not shown."
-        self._left -= size
-        with closing(self._objects.open_range(output.object_key, 0, size)) as parts:
-            content = b"".join(parts)
-        if not whole and content.startswith(_PARQUET_MARK):
-            return f"It is a table of more than {LARGEST_FILE:,} bytes."
-        source = self._scratch / "source"
-        source.write_bytes(content)
-        found = self._sweep.preview(source, output.path, head=not whole)
-        if isinstance(found, str):
-            return _REASONS.get(found, _NOT_SWEPT if self._sweep.redacts else "It is malformed.")
-        return found
+        if redacts and kind.picture:
+            return "It is a picture, which cannot be swept for personal data."
+        if not whole and redacts:
+            return f"It has more than {LARGEST_FILE:,} bytes, and all of it would have to be swept first."
+        if not whole and (kind.picture or kind.pdf or output.path.lower().endswith(_PARQUET_NAMES)):
+            return f"It has more than {LARGEST_UNSWEPT:,} bytes."
+        return ""
+
+
+class _FileKind(NamedTuple):
+    """Kind of a file by its name: a picture, a PDF, and whether it is shown only if all of it can be read."""
+
+    picture: bool
+    pdf: bool
+    whole: bool
+
+    @classmethod
+    def of(cls, output: OutputRow) -> "_FileKind":
+        picture = output.media_type.startswith("image/") and output.media_type != _SVG
+        pdf = output.media_type == _PDF
+        return cls(picture, pdf, picture or pdf or output.path.lower().endswith(_TABLES))
+
+
+def table_message(found: FilePreview) -> reviews_pb2.ReviewTable:
+    """Returns rows of a table."""
+    rows = [reviews_pb2.ReviewRow(cells=row) for row in found.rows]
+    return reviews_pb2.ReviewTable(columns=found.columns, rows=rows, cut=found.cut, rows_total=found.total)
 
 
 def _shows(file: reviews_pb2.ReviewFile, value: str) -> bool:

@@ -3,6 +3,7 @@
 import logging
 import shutil
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -15,13 +16,17 @@ from backend.common.paging import Paging
 from backend.common.principal import Principal
 from backend.common.states import APPROVAL_DECIDED, ApprovalState
 from backend.resources.redaction.confined_redactor import ConfinedRedactor, RedactionError
+from backend.resources.renderings.renderer import Renderer
 from backend.rpc.callers import principal_of
 from backend.services.dependencies import Services
 from backend.services.reviews import sql
+from backend.services.reviews.inbox import Inbox
 from backend.services.reviews.material import make_material
 from backend.services.reviews.preparations import Preparations, StoredMessages
-from backend.services.runs import messages
+from backend.services.reviews.review_files import ReviewedFile, ReviewFiles
+from backend.services.runs import approvals_sql, messages
 from backend.services.runs.approvals import approval_not_found
+from backend.services.runs.approvals_sql import Onlooker
 from backend.services.runs.approvers import decider_of
 from backend.services.runs.reads import find_logged
 from backend.storage.database import Tx
@@ -42,12 +47,15 @@ class Reviews:
 
     def __init__(self, services: Services, objects: ObjectStore, redactor: ConfinedRedactor, folder: Path) -> None:
         self._services = services
+        self.inbox = Inbox(services)
         self._objects = objects
         self._redactor = redactor
         self._folder = folder
         self._stored = StoredMessages(services, objects, reviews_pb2.ReviewMaterial.FromString)
         self._preparations = Preparations[reviews_pb2.ReviewMaterial]("review")
         self._halt = threading.Event()
+        self._renderer = Renderer()
+        self.files = ReviewFiles(services.database, objects, redactor, self._renderer, folder, self._halt)
         # An earlier process may have died while it swept, and nothing unswept may stay on this disk.
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -58,12 +66,14 @@ class Reviews:
             ApiError: `not_found`.
         """
         database = self._services.database
-        row, decider = database.read(lambda tx: (sql.approval(tx, approval_id), decider_of(tx, caller)))
+        at = self._services.clock()
+        onlooker = Onlooker(caller.person or "", at)
+        row, decider = database.read(lambda tx: (sql.approval(tx, approval_id, onlooker), decider_of(tx, caller)))
         if row is None:
             raise approval_not_found(approval_id)
         state = database.read(lambda tx: sql.state(tx, approval_id))
         review = reviews_pb2.Review(
-            pending=messages.pending_approval(row, self._services.clock(), decider),
+            pending=messages.pending_approval(row, at, decider),
             state=_STATES[state.state],
             decided_at=None if state.decided_at is None else to_timestamp(state.decided_at),
             decided_by=state.decided_by,
@@ -71,6 +81,18 @@ class Reviews:
         if state.state == ApprovalState.PENDING:
             self._add_material(review, row.run_id, approval_id)
         return review
+
+    def file(self, approval_id: str, output_id: str) -> ReviewedFile:
+        """Returns a file of the material of an approval that waits.
+
+        Raises:
+            ApiError: `not_found`, also while the material is prepared.
+        """
+        row = self._services.database.read(lambda tx: approvals_sql.find(tx, approval_id))
+        if row is None:
+            raise approval_not_found(approval_id)
+        stored = self._stored.get(row.run_id, _name(approval_id)) or reviews_pb2.ReviewMaterial()
+        return self.files.find(stored, approval_id, output_id)
 
     def decisions(self, request: reviews_pb2.ListDecisionsRequest) -> reviews_pb2.ListDecisionsResponse:
         """Returns the decided approvals of a run; raises ApiError as `Paging`, then as `find_logged`."""
@@ -143,6 +165,7 @@ class Reviews:
         """Ends preparations under way. Idempotent."""
         self._halt.set()
         self._preparations.close()
+        self._renderer.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _add_material(self, review: reviews_pb2.Review, run_id: str, approval_id: str) -> None:
@@ -164,7 +187,9 @@ class Reviews:
 
     def _make(self, run_id: str, approval_id: str) -> reviews_pb2.ReviewMaterial:
         database = self._services.database
-        material = make_material(database, self._objects, self._redactor, approval_id, self._folder, self._halt)
+        material = make_material(
+            database, self._objects, self._redactor, self._renderer, approval_id, self._folder, self._halt
+        )
         self._stored.put(run_id, _name(approval_id), material)
         return material
 
@@ -199,7 +224,8 @@ def _redacts(row: sql.RunDecisionRow) -> bool:
 
 
 def _name(approval_id: str) -> str:
-    return f"reviews/{approval_id}"
+    # Earlier releases stored material without files that can be had.
+    return f"reviews/{approval_id}-2"
 
 
 class ReviewsServicer(reviews_pb2_grpc.ReviewsServiceServicer):
@@ -211,6 +237,32 @@ class ReviewsServicer(reviews_pb2_grpc.ReviewsServiceServicer):
     def GetReview(self, request: reviews_pb2.GetReviewRequest, context: grpc.ServicerContext) -> reviews_pb2.Review:
         """Returns an approval with its material."""
         return self._reviews.review(request.approval_id, principal_of(context))
+
+    def GetReviewFile(
+        self, request: reviews_pb2.GetReviewFileRequest, context: grpc.ServicerContext
+    ) -> Iterator[reviews_pb2.GetReviewFileResponse]:
+        """Yields a file of an approval: a header, then parts."""
+        return self._reviews.files.parts(self._reviews.file(request.approval_id, request.output_id), request)
+
+    def GetReviewRows(
+        self, request: reviews_pb2.GetReviewRowsRequest, context: grpc.ServicerContext
+    ) -> reviews_pb2.ReviewTable:
+        """Returns rows of a table of an approval."""
+        return self._reviews.files.rows(self._reviews.file(request.approval_id, request.output_id), request.first)
+
+    def AssignApproval(
+        self, request: reviews_pb2.AssignApprovalRequest, context: grpc.ServicerContext
+    ) -> reviews_pb2.AssignApprovalResponse:
+        """Assigns an approval to the caller, or to nobody."""
+        self._reviews.inbox.assign(request, principal_of(context))
+        return reviews_pb2.AssignApprovalResponse()
+
+    def SnoozeApproval(
+        self, request: reviews_pb2.SnoozeApprovalRequest, context: grpc.ServicerContext
+    ) -> reviews_pb2.SnoozeApprovalResponse:
+        """Snoozes an approval for the caller, or wakes it."""
+        self._reviews.inbox.snooze(request, principal_of(context))
+        return reviews_pb2.SnoozeApprovalResponse()
 
     def ListDecisions(
         self, request: reviews_pb2.ListDecisionsRequest, context: grpc.ServicerContext

@@ -17,11 +17,9 @@ from sqlalchemy import (
 )
 
 from backend.common.states import APPROVAL_DECIDED, ApprovalState
-from backend.services.runs.approvals_sql import PendingApprovalRow
-from backend.services.runs.sql import STARTED_BY
+from backend.services.runs.approvals_sql import PENDING_APPROVALS, Onlooker, PendingApprovalRow
 from backend.storage.database import Tx
 from backend.storage.statements import Query, ScalarQuery, select_row
-from backend.storage.tables.keys import api_keys
 from backend.storage.tables.runs import runs
 from backend.storage.tables.segments import approvals, steps
 
@@ -127,10 +125,7 @@ _APPROVAL: Final[BindParameter[str]] = bindparam("of_approval_id")
 
 _GET = Query(
     PendingApprovalRow,
-    select_row(PendingApprovalRow, approvals, runs, key_name=api_keys.c.name, started_by=STARTED_BY)
-    .join(runs, runs.c.run_id == approvals.c.run_id)
-    .outerjoin(api_keys, api_keys.c.key_id == runs.c.key_id)
-    .where(approvals.c.approval_id == _APPROVAL),
+    PENDING_APPROVALS.where(approvals.c.approval_id == _APPROVAL),
 )
 _STATE = Query(
     ReviewedApprovalRow, select_row(ReviewedApprovalRow, approvals).where(approvals.c.approval_id == _APPROVAL)
@@ -216,9 +211,9 @@ _TOTAL: Final[ScalarQuery[int]] = ScalarQuery(
 )
 
 
-def approval(tx: Tx, approval_id: str) -> PendingApprovalRow | None:
+def approval(tx: Tx, approval_id: str, onlooker: Onlooker) -> PendingApprovalRow | None:
     """Returns an approval in any state, with the names of its run, or None."""
-    return tx.first(_GET, of_approval_id=approval_id)
+    return tx.first(_GET, of_approval_id=approval_id, of_person=onlooker.person, of_now=onlooker.at)
 
 
 def state(tx: Tx, approval_id: str) -> ReviewedApprovalRow:

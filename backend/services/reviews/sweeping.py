@@ -12,6 +12,7 @@ from backend.services.runs import redaction_manifest, redaction_manifest_sql
 from backend.services.runs.redaction_manifest_sql import OUTPUTS, STEPS, StageCounts
 from backend.storage.database import Database, run_of
 from redaction.counts import Counts
+from redaction.formats.outcome import FileOutcome
 from redaction.formats.preview import FilePreview
 from workflow_api.v1 import previews_pb2
 
@@ -84,16 +85,23 @@ class ReviewSweep:
             return list(names)
         return self._sweep_and_count(lambda: self._redactor.names(self._policy, names, self._halt, owner=self._owner))
 
-    def preview(self, source: Path, name: str, *, head: bool = False) -> FilePreview | str:
-        """Returns the beginning of a file after a sweep of the whole file, or the reason why there is none.
-
-        With `head` the source holds only the first bytes of the file, cut anywhere, and nothing is swept.
-        """
+    def file(self, source: Path, target: Path, name: str) -> FileOutcome:
+        """Writes the swept copy of a file to `target`, unless the outcome says that it is withheld."""
         return self._sweep_and_count(
-            lambda: self._redactor.preview(
-                self._policy, source, name, self._halt, owner=self._owner, rows=MOST_ROWS, head=head
-            )
+            lambda: self._redactor.file(self._policy, source, target, name, self._halt, owner=self._owner)
         )
+
+    def preview(self, source: Path, name: str, *, head: bool = False) -> FilePreview | str:
+        """Returns the beginning of a file that is swept, or the reason why there is none.
+
+        With `head` the source holds only the first bytes of the file, cut anywhere.
+        """
+        policy = {**self._policy, "mode": "off", "model": None}
+        rows, first, owner = MOST_ROWS, None if head else 0, self._owner
+        found, _ = self._redactor.preview(
+            policy, source, name, self._halt, owner=owner, rows=rows, head=head, first=first
+        )
+        return found
 
     def _sweep_and_count(self, sweep: Callable[[], tuple[T, Counts]]) -> T:
         try:

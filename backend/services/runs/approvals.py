@@ -14,6 +14,7 @@ from backend.common.states import ApprovalState, StepStatus
 from backend.services.audit import sql as audit
 from backend.services.dependencies import Services
 from backend.services.runs import approvals_sql, in_flight_sql, lifecycle, messages
+from backend.services.runs.approvals_sql import Onlooker, PendingView
 from backend.services.runs.approvers import Decider, decider_of, read_approvers
 from backend.services.runs.runtime_port import Runtime
 from backend.services.workflows.manifests.names import MOST_FORM_BYTES
@@ -37,6 +38,12 @@ _DECISIONS: Final[Mapping[bool, _Decision]] = {
 }
 
 
+_VIEWS: Final[Mapping[runs_pb2.PendingView.ValueType, PendingView]] = {
+    runs_pb2.PENDING_VIEW_UNSPECIFIED: PendingView.ALL,
+    runs_pb2.PENDING_VIEW_AWAKE: PendingView.AWAKE,
+    runs_pb2.PENDING_VIEW_MINE: PendingView.MINE,
+    runs_pb2.PENDING_VIEW_SNOOZED: PendingView.SNOOZED,
+}
 _PEOPLE: Final = "people"
 """Owner of form validations, which are served round robin with the validations of runs."""
 
@@ -56,8 +63,11 @@ class Approvals:
         Raises:
             ApiError: as `Paging`.
         """
-        paging = Paging(self._services.cursors, request, of="by_deadline" if request.by_deadline else "")
+        view = _VIEWS[request.view]
+        order = "by_deadline" if request.by_deadline else ""
+        paging = Paging(self._services.cursors, request, of=f"{order} {view}" if request.view else order)
         at = self._services.clock()
+        onlooker = Onlooker(caller.person or "", at)
         workflow_ids = caller.workflow_ids
         place, approval_id = paging.after or (0, "")
         asked = request.workflow_id if request.HasField("workflow_id") else None
@@ -75,6 +85,8 @@ class Approvals:
                 for workflow_id in of
                 for row in approvals_sql.pending(
                     tx,
+                    onlooker,
+                    view=view,
                     after=int(place),
                     after_id=str(approval_id),
                     limit=paging.rows_to_read,

@@ -1,10 +1,23 @@
-"""SQL that lists, finds and decides approvals, and finds due deadlines and reminders."""
+"""SQL that lists, finds, assigns, snoozes and decides approvals, and finds due deadlines and reminders."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from itertools import combinations
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Text, bindparam, exists, func, literal_column, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Text,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    literal_column,
+    tuple_,
+    update,
+)
 
 from backend.common.states import ApprovalState, StepStatus
 from backend.services.runs.sql import STARTED_BY
@@ -12,11 +25,30 @@ from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, select_row
 from backend.storage.tables.keys import api_keys
 from backend.storage.tables.runs import runs
-from backend.storage.tables.segments import LAST_PLACE, approvals, steps
+from backend.storage.tables.segments import LAST_PLACE, approval_snoozes, approvals, steps
+
+
+class PendingView(StrEnum):
+    """A part of the pending approvals, for one person."""
+
+    ALL = "all"
+    AWAKE = "awake"
+    MINE = "mine"
+    SNOOZED = "snoozed"
+
+
+class Onlooker(NamedTuple):
+    """The person who looks at approvals, empty for nobody, and the present time."""
+
+    person: str
+    at: int
 
 
 class PendingApprovalRow(NamedTuple):
-    """A pending approval with its run; the key's name is None where no key started the run."""
+    """A pending approval with its run; the key's name is None where no key started the run.
+
+    `snoozed_until` is of the person who looks.
+    """
 
     approval_id: str
     run_id: str
@@ -41,6 +73,8 @@ class PendingApprovalRow(NamedTuple):
     form_schema: str | None
     summary: str | None
     tool_call: str | None
+    assigned_to: str | None
+    snoozed_until: int | None
 
 
 class FoundApprovalRow(NamedTuple):
@@ -80,14 +114,41 @@ _ORDERS: Final[Mapping[bool, ColumnElement[int]]] = {
 }
 
 
-def _pending(filters: tuple[str, ...], *, by_deadline: bool) -> Query[PendingApprovalRow]:
+_PERSON: Final = bindparam("of_person", type_=Text)
+_SNOOZED: Final = approval_snoozes.c.until.is_not(None)
+_VIEWS: Final[Mapping[PendingView, tuple[ColumnElement[bool], ...]]] = {
+    PendingView.ALL: (),
+    PendingView.AWAKE: (~_SNOOZED,),
+    PendingView.MINE: (approvals.c.assigned_to == _PERSON,),
+    PendingView.SNOOZED: (_SNOOZED,),
+}
+PENDING_APPROVALS: Final = (
+    select_row(
+        PendingApprovalRow,
+        approvals,
+        runs,
+        key_name=api_keys.c.name,
+        started_by=STARTED_BY,
+        snoozed_until=approval_snoozes.c.until,
+    )
+    .join(runs, runs.c.run_id == approvals.c.run_id)
+    .outerjoin(api_keys, api_keys.c.key_id == runs.c.key_id)
+    .outerjoin(
+        approval_snoozes,
+        (approval_snoozes.c.approval_id == approvals.c.approval_id)
+        & (approval_snoozes.c.person == _PERSON)
+        & (approval_snoozes.c.until > bindparam("of_now", type_=BigInteger)),
+    )
+)
+"""Approvals with their runs, for the person `of_person` at the time `of_now`."""
+
+
+def _pending(filters: tuple[str, ...], view: PendingView, *, by_deadline: bool) -> Query[PendingApprovalRow]:
     order = _ORDERS[by_deadline]
     return Query(
         PendingApprovalRow,
-        select_row(PendingApprovalRow, approvals, runs, key_name=api_keys.c.name, started_by=STARTED_BY)
-        .join(runs, runs.c.run_id == approvals.c.run_id)
-        .outerjoin(api_keys, api_keys.c.key_id == runs.c.key_id)
-        .where(
+        PENDING_APPROVALS.where(
+            *_VIEWS[view],
             approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'"),
             tuple_(order, approvals.c.approval_id) > tuple_(_AFTER, bindparam("after_id", type_=Text)),
             # SQLite seeks no expression of an index by a comparison of tuples.
@@ -100,9 +161,10 @@ def _pending(filters: tuple[str, ...], *, by_deadline: bool) -> Query[PendingApp
 
 
 _PENDING: Final = {
-    (filters, by_deadline): _pending(filters, by_deadline=by_deadline)
+    (filters, view, by_deadline): _pending(filters, view, by_deadline=by_deadline)
     for count in range(len(_FILTERS) + 1)
     for filters in combinations(_FILTERS, count)
+    for view in PendingView
     for by_deadline in (False, True)
 }
 _FIND = Query(
@@ -120,6 +182,21 @@ _DECIDE = Command(
         decided_by=bindparam("actor"),
         comment=bindparam("new_comment"),
         form=bindparam("new_form"),
+    )
+)
+_ASSIGN = Command(
+    update(approvals)
+    .where(approvals.c.approval_id == bindparam("of_approval_id"))
+    .values(assigned_to=bindparam("new_person"))
+)
+_WAKE = Command(
+    delete(approval_snoozes).where(
+        approval_snoozes.c.approval_id == bindparam("of_approval_id"), approval_snoozes.c.person == _PERSON
+    )
+)
+_SNOOZE = Command(
+    insert(approval_snoozes).values(
+        approval_id=bindparam("approval_id"), person=bindparam("person"), until=bindparam("until")
     )
 )
 _IS_PENDING: Final = approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'")
@@ -184,7 +261,9 @@ _COUNT: Final[Mapping[bool, Command]] = {
 
 def pending(
     tx: Tx,
+    onlooker: Onlooker,
     *,
+    view: PendingView = PendingView.ALL,
     after: int,
     after_id: str,
     limit: int,
@@ -201,7 +280,15 @@ def pending(
     asked = {"workflow_id": workflow_id, "step": step, "run_id": run_id}
     given = {name: value for name, value in asked.items() if value is not None}
     filters = {f"of_{name}": value for name, value in given.items()}
-    return tx.all(_PENDING[tuple(given), by_deadline], after=after, after_id=after_id, limit=limit, **filters)
+    filters |= {"of_person": onlooker.person}
+    return tx.all(
+        _PENDING[tuple(given), view, by_deadline],
+        of_now=onlooker.at,
+        after=after,
+        after_id=after_id,
+        limit=limit,
+        **filters,
+    )
 
 
 def find(tx: Tx, approval_id: str) -> FoundApprovalRow | None:
@@ -223,6 +310,18 @@ def decide(
         at_ms=at,
     )
     return changed == 1
+
+
+def assign(tx: Tx, approval_id: str, person: str | None) -> None:
+    """Assigns an approval to a person, None for nobody."""
+    tx.run(_ASSIGN, of_approval_id=approval_id, new_person=person)
+
+
+def snooze(tx: Tx, approval_id: str, person: str, until: int | None) -> None:
+    """Snoozes an approval for a person until a time; None wakes it."""
+    tx.run(_WAKE, of_approval_id=approval_id, of_person=person)
+    if until is not None:
+        tx.run(_SNOOZE, approval_id=approval_id, person=person, until=until)
 
 
 def expiring(tx: Tx, now: int, limit: int) -> list[DueApprovalRow]:

@@ -187,6 +187,7 @@ def pending_approval(row: PendingApprovalRow, at: int, decider: Decider) -> runs
         form_schema=row.form_schema,
         summary=row.summary,
         excluded=not decider.may_decide(approvers),
+        assigned_to=row.assigned_to,
     )
     if row.tool_call is not None:
         call = json_text.parse(row.tool_call)
@@ -196,6 +197,8 @@ def pending_approval(row: PendingApprovalRow, at: int, decider: Decider) -> runs
         set_milliseconds(message.deadline_at, row.deadline_at)
     if row.reminded_at is not None:
         set_milliseconds(message.reminded_at, row.reminded_at)
+    if row.snoozed_until is not None:
+        set_milliseconds(message.snoozed_until, row.snoozed_until)
     return message
 
 

@@ -164,7 +164,7 @@ CREATE TABLE approvals (
 	decided_at BIGINT, 
 	decided_by TEXT, 
 	comment TEXT, 
-	continued_in TEXT, deadline_at BIGINT, remind_at BIGINT, reminded_at BIGINT, on_deadline TEXT, approvers TEXT, form_schema TEXT, form TEXT, summary TEXT, tool_call TEXT, 
+	continued_in TEXT, deadline_at BIGINT, remind_at BIGINT, reminded_at BIGINT, on_deadline TEXT, approvers TEXT, form_schema TEXT, form TEXT, summary TEXT, tool_call TEXT, assigned_to TEXT, 
 	CONSTRAINT pk_approvals PRIMARY KEY (approval_id), 
 	CONSTRAINT fk_approvals_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
@@ -681,4 +681,11 @@ CREATE TABLE step_transcript_parts (
 );
 CREATE INDEX ix_step_transcript_parts_superseded ON step_transcript_parts (superseded_at) WHERE superseded_at IS NOT NULL;
 CREATE INDEX ix_runs_failed ON runs (finished_at) WHERE status = 'failed';
-INSERT INTO alembic_version (version_num) VALUES ('0040');
+CREATE TABLE approval_snoozes (
+	approval_id TEXT NOT NULL, 
+	person TEXT NOT NULL, 
+	until BIGINT NOT NULL, 
+	CONSTRAINT pk_approval_snoozes PRIMARY KEY (approval_id, person), 
+	CONSTRAINT fk_approval_snoozes_approval_id_approvals FOREIGN KEY(approval_id) REFERENCES approvals (approval_id) ON DELETE CASCADE
+);
+INSERT INTO alembic_version (version_num) VALUES ('0041');

@@ -217,6 +217,8 @@ approvals = Table(
     Column("summary", Text),
     # The call of a model's tool that it is about, as JSON; its arguments are swept.
     Column("tool_call", Text),
+    # The person who looks after it.
+    Column("assigned_to", Text),
     Index(None, "run_id", "requested_at"),
     partial_index(
         "ix_approvals_pending",
@@ -232,6 +234,16 @@ approvals = Table(
         where="state = 'pending'",
     ),
     partial_index("ix_approvals_remind", "remind_at", where="state = 'pending' AND remind_at IS NOT NULL"),
+)
+
+
+# Approvals that a person does not want to see until a time.
+approval_snoozes = Table(
+    "approval_snoozes",
+    METADATA,
+    Column("approval_id", Text, ForeignKey(approvals.c.approval_id, ondelete="CASCADE"), primary_key=True),
+    Column("person", Text, primary_key=True),
+    Column("until", BigInteger, nullable=False),
 )
 
 

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from workflow_api.v1 import outputs_pb2 as _outputs_pb2
 from workflow_api.v1 import runs_pb2 as _runs_pb2
 import builtins as _builtins
 import sys
@@ -56,6 +57,34 @@ APPROVAL_STATE_WITHDRAWN: ApprovalState.ValueType  # 4
 APPROVAL_STATE_EXPIRED: ApprovalState.ValueType  # 5
 """Its deadline passed, and failed the run without a decision."""
 Global___ApprovalState: _TypeAlias = ApprovalState  # noqa: Y015
+
+class _ReviewFileForm:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ReviewFileFormEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReviewFileForm.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REVIEW_FILE_FORM_UNSPECIFIED: _ReviewFileForm.ValueType  # 0
+    """Not known."""
+    REVIEW_FILE_FORM_BYTES: _ReviewFileForm.ValueType  # 1
+    """Its bytes."""
+    REVIEW_FILE_FORM_PICTURE: _ReviewFileForm.ValueType  # 2
+    """Its bytes with the media type of the picture that it is by its content: PNG, JPEG, GIF or WebP."""
+    REVIEW_FILE_FORM_PAGE: _ReviewFileForm.ValueType  # 3
+    """One of its pages, as a PNG."""
+
+class ReviewFileForm(_ReviewFileForm, metaclass=_ReviewFileFormEnumTypeWrapper):
+    """How a file is given."""
+
+REVIEW_FILE_FORM_UNSPECIFIED: ReviewFileForm.ValueType  # 0
+"""Not known."""
+REVIEW_FILE_FORM_BYTES: ReviewFileForm.ValueType  # 1
+"""Its bytes."""
+REVIEW_FILE_FORM_PICTURE: ReviewFileForm.ValueType  # 2
+"""Its bytes with the media type of the picture that it is by its content: PNG, JPEG, GIF or WebP."""
+REVIEW_FILE_FORM_PAGE: ReviewFileForm.ValueType  # 3
+"""One of its pages, as a PNG."""
+Global___ReviewFileForm: _TypeAlias = ReviewFileForm  # noqa: Y015
 
 @_typing.final
 class GetReviewRequest(_message.Message):
@@ -281,6 +310,11 @@ class ReviewFile(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     TABLE_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
+    OUTPUT_ID_FIELD_NUMBER: _builtins.int
+    HTML_FIELD_NUMBER: _builtins.int
+    PICTURE_FIELD_NUMBER: _builtins.int
+    PAGES_FIELD_NUMBER: _builtins.int
+    GIVEN_BYTES_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     """`<step>/<relative path>`."""
     media_type: _builtins.str
@@ -288,14 +322,24 @@ class ReviewFile(_message.Message):
     size_bytes: _builtins.int
     """Bytes, before any sweep."""
     problem: _builtins.str
-    """Why neither is shown; absent where one is."""
+    """Why its content is not shown; absent where it is."""
+    output_id: _builtins.str
+    """The output that it is going to be, where its bytes can be had: swept ones where the run's PII policy redacts."""
+    html: _builtins.str
+    """Its text as HTML, of Markdown. It is not sanitised: sanitise it before it is shown."""
+    picture: _builtins.bool
+    """Whether it is a picture that can be had as one."""
+    pages: _builtins.int
+    """Pages that can be had as pictures, of a PDF."""
+    given_bytes: _builtins.int
+    """Bytes that can be had."""
     @_builtins.property
     def text(self) -> Global___ReviewText:
         """Its text."""
 
     @_builtins.property
     def table(self) -> Global___ReviewTable:
-        """Its first rows, of comma-separated values and of Parquet."""
+        """Its first rows, of comma- or tab-separated values, of a list in JSON and of Parquet."""
 
     def __init__(
         self,
@@ -306,17 +350,26 @@ class ReviewFile(_message.Message):
         text: Global___ReviewText | None = ...,
         table: Global___ReviewTable | None = ...,
         problem: _builtins.str | None = ...,
+        output_id: _builtins.str = ...,
+        html: _builtins.str | None = ...,
+        picture: _builtins.bool = ...,
+        pages: _builtins.int = ...,
+        given_bytes: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_problem", b"_problem", "_table", b"_table", "_text", b"_text", "problem", b"problem", "table", b"table", "text", b"text"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_html", b"_html", "_problem", b"_problem", "_table", b"_table", "_text", b"_text", "html", b"html", "problem", b"problem", "table", b"table", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_problem", b"_problem", "_table", b"_table", "_text", b"_text", "media_type", b"media_type", "path", b"path", "problem", b"problem", "size_bytes", b"size_bytes", "table", b"table", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_html", b"_html", "_problem", b"_problem", "_table", b"_table", "_text", b"_text", "given_bytes", b"given_bytes", "html", b"html", "media_type", b"media_type", "output_id", b"output_id", "pages", b"pages", "path", b"path", "picture", b"picture", "problem", b"problem", "size_bytes", b"size_bytes", "table", b"table", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__html: _TypeAlias = _typing.Literal["html"]  # noqa: Y015
+    _WhichOneofArgType__html: _TypeAlias = _typing.Literal["_html", b"_html"]  # noqa: Y015
     _WhichOneofReturnType__problem: _TypeAlias = _typing.Literal["problem"]  # noqa: Y015
     _WhichOneofArgType__problem: _TypeAlias = _typing.Literal["_problem", b"_problem"]  # noqa: Y015
     _WhichOneofReturnType__table: _TypeAlias = _typing.Literal["table"]  # noqa: Y015
     _WhichOneofArgType__table: _TypeAlias = _typing.Literal["_table", b"_table"]  # noqa: Y015
     _WhichOneofReturnType__text: _TypeAlias = _typing.Literal["text"]  # noqa: Y015
     _WhichOneofArgType__text: _TypeAlias = _typing.Literal["_text", b"_text"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__html) -> _WhichOneofReturnType__html | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__problem) -> _WhichOneofReturnType__problem | None: ...
     @_typing.overload
@@ -328,22 +381,25 @@ Global___ReviewFile: _TypeAlias = ReviewFile  # noqa: Y015
 
 @_typing.final
 class ReviewTable(_message.Message):
-    """The first rows of a table."""
+    """Rows of a table."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     COLUMNS_FIELD_NUMBER: _builtins.int
     ROWS_FIELD_NUMBER: _builtins.int
     CUT_FIELD_NUMBER: _builtins.int
+    ROWS_TOTAL_FIELD_NUMBER: _builtins.int
     cut: _builtins.bool
     """Whether rows, columns or texts of cells are cut."""
+    rows_total: _builtins.int
+    """How many rows the table has; absent where they are not counted, and no others can be had."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the first 30 columns."""
 
     @_builtins.property
     def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReviewRow]:
-        """The first 50 rows."""
+        """The first 50 rows, or the rows that were asked for."""
 
     def __init__(
         self,
@@ -351,12 +407,15 @@ class ReviewTable(_message.Message):
         columns: _abc.Iterable[_builtins.str] | None = ...,
         rows: _abc.Iterable[Global___ReviewRow] | None = ...,
         cut: _builtins.bool = ...,
+        rows_total: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_rows_total", b"_rows_total", "rows_total", b"rows_total"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "cut", b"cut", "rows", b"rows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rows_total", b"_rows_total", "columns", b"columns", "cut", b"cut", "rows", b"rows", "rows_total", b"rows_total"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__rows_total: _TypeAlias = _typing.Literal["rows_total"]  # noqa: Y015
+    _WhichOneofArgType__rows_total: _TypeAlias = _typing.Literal["_rows_total", b"_rows_total"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rows_total) -> _WhichOneofReturnType__rows_total | None: ...
 
 Global___ReviewTable: _TypeAlias = ReviewTable  # noqa: Y015
 
@@ -383,6 +442,100 @@ class ReviewRow(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReviewRow: _TypeAlias = ReviewRow  # noqa: Y015
+
+@_typing.final
+class GetReviewFileRequest(_message.Message):
+    """Asks for a file of an approval."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPROVAL_ID_FIELD_NUMBER: _builtins.int
+    OUTPUT_ID_FIELD_NUMBER: _builtins.int
+    FORM_FIELD_NUMBER: _builtins.int
+    PAGE_FIELD_NUMBER: _builtins.int
+    approval_id: _builtins.str
+    """The approval."""
+    output_id: _builtins.str
+    """`output_id` of the file."""
+    form: Global___ReviewFileForm.ValueType
+    """How it is given."""
+    page: _builtins.int
+    """The page, from 1."""
+    def __init__(
+        self,
+        *,
+        approval_id: _builtins.str = ...,
+        output_id: _builtins.str = ...,
+        form: Global___ReviewFileForm.ValueType = ...,
+        page: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "form", b"form", "output_id", b"output_id", "page", b"page"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetReviewFileRequest: _TypeAlias = GetReviewFileRequest  # noqa: Y015
+
+@_typing.final
+class GetReviewFileResponse(_message.Message):
+    """A part of a file."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEADER_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """At most 256 KiB."""
+    @_builtins.property
+    def header(self) -> _outputs_pb2.DownloadHeader:
+        """What follows."""
+
+    def __init__(
+        self,
+        *,
+        header: _outputs_pb2.DownloadHeader | None = ...,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "header", b"header", "part", b"part"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "header", b"header", "part", b"part"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["header", "data"]  # noqa: Y015
+    _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
+
+Global___GetReviewFileResponse: _TypeAlias = GetReviewFileResponse  # noqa: Y015
+
+@_typing.final
+class GetReviewRowsRequest(_message.Message):
+    """Asks for rows of a table."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPROVAL_ID_FIELD_NUMBER: _builtins.int
+    OUTPUT_ID_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    approval_id: _builtins.str
+    """The approval."""
+    output_id: _builtins.str
+    """`output_id` of the file."""
+    first: _builtins.int
+    """The first row, from 0; 100 rows are returned."""
+    def __init__(
+        self,
+        *,
+        approval_id: _builtins.str = ...,
+        output_id: _builtins.str = ...,
+        first: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "first", b"first", "output_id", b"output_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetReviewRowsRequest: _TypeAlias = GetReviewRowsRequest  # noqa: Y015
 
 @_typing.final
 class ListDecisionsRequest(_message.Message):
@@ -637,6 +790,96 @@ class ListAllDecisionsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
 
 Global___ListAllDecisionsResponse: _TypeAlias = ListAllDecisionsResponse  # noqa: Y015
+
+@_typing.final
+class AssignApprovalRequest(_message.Message):
+    """Asks to assign an approval."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPROVAL_ID_FIELD_NUMBER: _builtins.int
+    UNASSIGN_FIELD_NUMBER: _builtins.int
+    approval_id: _builtins.str
+    """The approval."""
+    unassign: _builtins.bool
+    """True to assign it to nobody."""
+    def __init__(
+        self,
+        *,
+        approval_id: _builtins.str = ...,
+        unassign: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "unassign", b"unassign"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AssignApprovalRequest: _TypeAlias = AssignApprovalRequest  # noqa: Y015
+
+@_typing.final
+class AssignApprovalResponse(_message.Message):
+    """The approval is assigned."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AssignApprovalResponse: _TypeAlias = AssignApprovalResponse  # noqa: Y015
+
+@_typing.final
+class SnoozeApprovalRequest(_message.Message):
+    """Asks to snooze an approval."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPROVAL_ID_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    approval_id: _builtins.str
+    """The approval."""
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp:
+        """Until when: at most 30 days from now, and before its deadline. Absent to show it again."""
+
+    def __init__(
+        self,
+        *,
+        approval_id: _builtins.str = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_until", b"_until", "until", b"until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_until", b"_until", "approval_id", b"approval_id", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__until: _TypeAlias = _typing.Literal["until"]  # noqa: Y015
+    _WhichOneofArgType__until: _TypeAlias = _typing.Literal["_until", b"_until"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__until) -> _WhichOneofReturnType__until | None: ...
+
+Global___SnoozeApprovalRequest: _TypeAlias = SnoozeApprovalRequest  # noqa: Y015
+
+@_typing.final
+class SnoozeApprovalResponse(_message.Message):
+    """The approval is snoozed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SnoozeApprovalResponse: _TypeAlias = SnoozeApprovalResponse  # noqa: Y015
 
 @_typing.final
 class CountPendingApprovalsRequest(_message.Message):

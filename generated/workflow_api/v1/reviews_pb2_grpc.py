@@ -40,6 +40,16 @@ class ReviewsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_reviews__pb2.GetReviewRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_reviews__pb2.Review.FromString,
                 _registered_method=True)
+        self.GetReviewFile = channel.unary_stream(
+                '/workflow_api.v1.ReviewsService/GetReviewFile',
+                request_serializer=workflow__api_dot_v1_dot_reviews__pb2.GetReviewFileRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_reviews__pb2.GetReviewFileResponse.FromString,
+                _registered_method=True)
+        self.GetReviewRows = channel.unary_unary(
+                '/workflow_api.v1.ReviewsService/GetReviewRows',
+                request_serializer=workflow__api_dot_v1_dot_reviews__pb2.GetReviewRowsRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_reviews__pb2.ReviewTable.FromString,
+                _registered_method=True)
         self.ListDecisions = channel.unary_unary(
                 '/workflow_api.v1.ReviewsService/ListDecisions',
                 request_serializer=workflow__api_dot_v1_dot_reviews__pb2.ListDecisionsRequest.SerializeToString,
@@ -49,6 +59,16 @@ class ReviewsServiceStub:
                 '/workflow_api.v1.ReviewsService/ListAllDecisions',
                 request_serializer=workflow__api_dot_v1_dot_reviews__pb2.ListAllDecisionsRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_reviews__pb2.ListAllDecisionsResponse.FromString,
+                _registered_method=True)
+        self.AssignApproval = channel.unary_unary(
+                '/workflow_api.v1.ReviewsService/AssignApproval',
+                request_serializer=workflow__api_dot_v1_dot_reviews__pb2.AssignApprovalRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_reviews__pb2.AssignApprovalResponse.FromString,
+                _registered_method=True)
+        self.SnoozeApproval = channel.unary_unary(
+                '/workflow_api.v1.ReviewsService/SnoozeApproval',
+                request_serializer=workflow__api_dot_v1_dot_reviews__pb2.SnoozeApprovalRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_reviews__pb2.SnoozeApprovalResponse.FromString,
                 _registered_method=True)
         self.CountPendingApprovals = channel.unary_unary(
                 '/workflow_api.v1.ReviewsService/CountPendingApprovals',
@@ -69,6 +89,21 @@ class ReviewsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetReviewFile(self, request, context):
+        """A file of an approval that waits: its bytes as the run's PII policy leaves them, its picture, or a page of it as a
+        picture.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetReviewRows(self, request, context):
+        """Rows of a table of an approval that waits, swept by the run's PII policy.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListDecisions(self, request, context):
         """The approvals of a run that people have decided, in the order of their decisions.
         """
@@ -78,6 +113,22 @@ class ReviewsServiceServicer:
 
     def ListAllDecisions(self, request, context):
         """The decisions of all runs whose data is not erased, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AssignApproval(self, request, context):
+        """Assigns an approval that waits to the calling person, or to nobody; recorded as `approval.assigned` or
+        `approval.unassigned`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SnoozeApproval(self, request, context):
+        """Hides an approval that waits from the calling person's inbox for a time, or shows it again; recorded as
+        `approval.snoozed` or `approval.woken`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -98,6 +149,16 @@ def add_ReviewsServiceServicer_to_server(servicer, server):
                     request_deserializer=workflow__api_dot_v1_dot_reviews__pb2.GetReviewRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_reviews__pb2.Review.SerializeToString,
             ),
+            'GetReviewFile': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetReviewFile,
+                    request_deserializer=workflow__api_dot_v1_dot_reviews__pb2.GetReviewFileRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_reviews__pb2.GetReviewFileResponse.SerializeToString,
+            ),
+            'GetReviewRows': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetReviewRows,
+                    request_deserializer=workflow__api_dot_v1_dot_reviews__pb2.GetReviewRowsRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_reviews__pb2.ReviewTable.SerializeToString,
+            ),
             'ListDecisions': grpc.unary_unary_rpc_method_handler(
                     servicer.ListDecisions,
                     request_deserializer=workflow__api_dot_v1_dot_reviews__pb2.ListDecisionsRequest.FromString,
@@ -107,6 +168,16 @@ def add_ReviewsServiceServicer_to_server(servicer, server):
                     servicer.ListAllDecisions,
                     request_deserializer=workflow__api_dot_v1_dot_reviews__pb2.ListAllDecisionsRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_reviews__pb2.ListAllDecisionsResponse.SerializeToString,
+            ),
+            'AssignApproval': grpc.unary_unary_rpc_method_handler(
+                    servicer.AssignApproval,
+                    request_deserializer=workflow__api_dot_v1_dot_reviews__pb2.AssignApprovalRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_reviews__pb2.AssignApprovalResponse.SerializeToString,
+            ),
+            'SnoozeApproval': grpc.unary_unary_rpc_method_handler(
+                    servicer.SnoozeApproval,
+                    request_deserializer=workflow__api_dot_v1_dot_reviews__pb2.SnoozeApprovalRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_reviews__pb2.SnoozeApprovalResponse.SerializeToString,
             ),
             'CountPendingApprovals': grpc.unary_unary_rpc_method_handler(
                     servicer.CountPendingApprovals,
@@ -142,6 +213,60 @@ class ReviewsService:
             '/workflow_api.v1.ReviewsService/GetReview',
             workflow__api_dot_v1_dot_reviews__pb2.GetReviewRequest.SerializeToString,
             workflow__api_dot_v1_dot_reviews__pb2.Review.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetReviewFile(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/workflow_api.v1.ReviewsService/GetReviewFile',
+            workflow__api_dot_v1_dot_reviews__pb2.GetReviewFileRequest.SerializeToString,
+            workflow__api_dot_v1_dot_reviews__pb2.GetReviewFileResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetReviewRows(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.ReviewsService/GetReviewRows',
+            workflow__api_dot_v1_dot_reviews__pb2.GetReviewRowsRequest.SerializeToString,
+            workflow__api_dot_v1_dot_reviews__pb2.ReviewTable.FromString,
             options,
             channel_credentials,
             insecure,
@@ -196,6 +321,60 @@ class ReviewsService:
             '/workflow_api.v1.ReviewsService/ListAllDecisions',
             workflow__api_dot_v1_dot_reviews__pb2.ListAllDecisionsRequest.SerializeToString,
             workflow__api_dot_v1_dot_reviews__pb2.ListAllDecisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AssignApproval(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.ReviewsService/AssignApproval',
+            workflow__api_dot_v1_dot_reviews__pb2.AssignApprovalRequest.SerializeToString,
+            workflow__api_dot_v1_dot_reviews__pb2.AssignApprovalResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SnoozeApproval(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.ReviewsService/SnoozeApproval',
+            workflow__api_dot_v1_dot_reviews__pb2.SnoozeApprovalRequest.SerializeToString,
+            workflow__api_dot_v1_dot_reviews__pb2.SnoozeApprovalResponse.FromString,
             options,
             channel_credentials,
             insecure,

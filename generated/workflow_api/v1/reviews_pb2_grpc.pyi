@@ -37,10 +37,24 @@ class ReviewsServiceStub:
     """An approval with what it is about: the run's inputs, and values and files of the steps that it needs, swept by the
     run's PII policy and cut to a bounded size. Of one that is decided, who decided it.
     """
+    GetReviewFile: _grpc.UnaryStreamMultiCallable[_reviews_pb2.GetReviewFileRequest, _reviews_pb2.GetReviewFileResponse]
+    """A file of an approval that waits: its bytes as the run's PII policy leaves them, its picture, or a page of it as a
+    picture.
+    """
+    GetReviewRows: _grpc.UnaryUnaryMultiCallable[_reviews_pb2.GetReviewRowsRequest, _reviews_pb2.ReviewTable]
+    """Rows of a table of an approval that waits, swept by the run's PII policy."""
     ListDecisions: _grpc.UnaryUnaryMultiCallable[_reviews_pb2.ListDecisionsRequest, _reviews_pb2.ListDecisionsResponse]
     """The approvals of a run that people have decided, in the order of their decisions."""
     ListAllDecisions: _grpc.UnaryUnaryMultiCallable[_reviews_pb2.ListAllDecisionsRequest, _reviews_pb2.ListAllDecisionsResponse]
     """The decisions of all runs whose data is not erased, newest first."""
+    AssignApproval: _grpc.UnaryUnaryMultiCallable[_reviews_pb2.AssignApprovalRequest, _reviews_pb2.AssignApprovalResponse]
+    """Assigns an approval that waits to the calling person, or to nobody; recorded as `approval.assigned` or
+    `approval.unassigned`.
+    """
+    SnoozeApproval: _grpc.UnaryUnaryMultiCallable[_reviews_pb2.SnoozeApprovalRequest, _reviews_pb2.SnoozeApprovalResponse]
+    """Hides an approval that waits from the calling person's inbox for a time, or shows it again; recorded as
+    `approval.snoozed` or `approval.woken`.
+    """
     CountPendingApprovals: _grpc.UnaryUnaryMultiCallable[_reviews_pb2.CountPendingApprovalsRequest, _reviews_pb2.CountPendingApprovalsResponse]
     """How many approvals wait for a person, and at which gates."""
 
@@ -53,10 +67,24 @@ class ReviewsServiceAsyncStub(ReviewsServiceStub):
     """An approval with what it is about: the run's inputs, and values and files of the steps that it needs, swept by the
     run's PII policy and cut to a bounded size. Of one that is decided, who decided it.
     """
+    GetReviewFile: _aio.UnaryStreamMultiCallable[_reviews_pb2.GetReviewFileRequest, _reviews_pb2.GetReviewFileResponse]  # type: ignore[assignment]
+    """A file of an approval that waits: its bytes as the run's PII policy leaves them, its picture, or a page of it as a
+    picture.
+    """
+    GetReviewRows: _aio.UnaryUnaryMultiCallable[_reviews_pb2.GetReviewRowsRequest, _reviews_pb2.ReviewTable]  # type: ignore[assignment]
+    """Rows of a table of an approval that waits, swept by the run's PII policy."""
     ListDecisions: _aio.UnaryUnaryMultiCallable[_reviews_pb2.ListDecisionsRequest, _reviews_pb2.ListDecisionsResponse]  # type: ignore[assignment]
     """The approvals of a run that people have decided, in the order of their decisions."""
     ListAllDecisions: _aio.UnaryUnaryMultiCallable[_reviews_pb2.ListAllDecisionsRequest, _reviews_pb2.ListAllDecisionsResponse]  # type: ignore[assignment]
     """The decisions of all runs whose data is not erased, newest first."""
+    AssignApproval: _aio.UnaryUnaryMultiCallable[_reviews_pb2.AssignApprovalRequest, _reviews_pb2.AssignApprovalResponse]  # type: ignore[assignment]
+    """Assigns an approval that waits to the calling person, or to nobody; recorded as `approval.assigned` or
+    `approval.unassigned`.
+    """
+    SnoozeApproval: _aio.UnaryUnaryMultiCallable[_reviews_pb2.SnoozeApprovalRequest, _reviews_pb2.SnoozeApprovalResponse]  # type: ignore[assignment]
+    """Hides an approval that waits from the calling person's inbox for a time, or shows it again; recorded as
+    `approval.snoozed` or `approval.woken`.
+    """
     CountPendingApprovals: _aio.UnaryUnaryMultiCallable[_reviews_pb2.CountPendingApprovalsRequest, _reviews_pb2.CountPendingApprovalsResponse]  # type: ignore[assignment]
     """How many approvals wait for a person, and at which gates."""
 
@@ -74,6 +102,24 @@ class ReviewsServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def GetReviewFile(
+        self,
+        request: _reviews_pb2.GetReviewFileRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_reviews_pb2.GetReviewFileResponse], _abc.AsyncIterator[_reviews_pb2.GetReviewFileResponse]]:
+        """A file of an approval that waits: its bytes as the run's PII policy leaves them, its picture, or a page of it as a
+        picture.
+        """
+
+    @_abc_1.abstractmethod
+    def GetReviewRows(
+        self,
+        request: _reviews_pb2.GetReviewRowsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_reviews_pb2.ReviewTable, _abc.Awaitable[_reviews_pb2.ReviewTable]]:
+        """Rows of a table of an approval that waits, swept by the run's PII policy."""
+
+    @_abc_1.abstractmethod
     def ListDecisions(
         self,
         request: _reviews_pb2.ListDecisionsRequest,
@@ -88,6 +134,26 @@ class ReviewsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_reviews_pb2.ListAllDecisionsResponse, _abc.Awaitable[_reviews_pb2.ListAllDecisionsResponse]]:
         """The decisions of all runs whose data is not erased, newest first."""
+
+    @_abc_1.abstractmethod
+    def AssignApproval(
+        self,
+        request: _reviews_pb2.AssignApprovalRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_reviews_pb2.AssignApprovalResponse, _abc.Awaitable[_reviews_pb2.AssignApprovalResponse]]:
+        """Assigns an approval that waits to the calling person, or to nobody; recorded as `approval.assigned` or
+        `approval.unassigned`.
+        """
+
+    @_abc_1.abstractmethod
+    def SnoozeApproval(
+        self,
+        request: _reviews_pb2.SnoozeApprovalRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_reviews_pb2.SnoozeApprovalResponse, _abc.Awaitable[_reviews_pb2.SnoozeApprovalResponse]]:
+        """Hides an approval that waits from the calling person's inbox for a time, or shows it again; recorded as
+        `approval.snoozed` or `approval.woken`.
+        """
 
     @_abc_1.abstractmethod
     def CountPendingApprovals(

@@ -166,6 +166,34 @@ STEP_STATUS_BLOCKED: StepStatus.ValueType  # 8
 """Blocked: rejected, or behind a step that failed."""
 Global___StepStatus: _TypeAlias = StepStatus  # noqa: Y015
 
+class _PendingView:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PendingViewEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PendingView.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PENDING_VIEW_UNSPECIFIED: _PendingView.ValueType  # 0
+    """All of them."""
+    PENDING_VIEW_AWAKE: _PendingView.ValueType  # 1
+    """Those that the person has not snoozed."""
+    PENDING_VIEW_MINE: _PendingView.ValueType  # 2
+    """Those that are assigned to the person."""
+    PENDING_VIEW_SNOOZED: _PendingView.ValueType  # 3
+    """Those that the person has snoozed."""
+
+class PendingView(_PendingView, metaclass=_PendingViewEnumTypeWrapper):
+    """A part of the approvals that wait, for the person who calls."""
+
+PENDING_VIEW_UNSPECIFIED: PendingView.ValueType  # 0
+"""All of them."""
+PENDING_VIEW_AWAKE: PendingView.ValueType  # 1
+"""Those that the person has not snoozed."""
+PENDING_VIEW_MINE: PendingView.ValueType  # 2
+"""Those that are assigned to the person."""
+PENDING_VIEW_SNOOZED: PendingView.ValueType  # 3
+"""Those that the person has snoozed."""
+Global___PendingView: _TypeAlias = PendingView  # noqa: Y015
+
 class _DeadlineAction:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -2170,6 +2198,7 @@ class ListPendingApprovalsRequest(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
     BY_DEADLINE_FIELD_NUMBER: _builtins.int
+    VIEW_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Most approvals to return."""
     page_token: _builtins.str
@@ -2182,6 +2211,8 @@ class ListPendingApprovalsRequest(_message.Message):
     """Only those of this run."""
     by_deadline: _builtins.bool
     """Those with the nearest deadline first, and those without one last; oldest first without it."""
+    view: Global___PendingView.ValueType
+    """Only those of the calling person's inbox."""
     def __init__(
         self,
         *,
@@ -2191,10 +2222,11 @@ class ListPendingApprovalsRequest(_message.Message):
         step: _builtins.str | None = ...,
         run_id: _builtins.str | None = ...,
         by_deadline: _builtins.bool = ...,
+        view: Global___PendingView.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_run_id", b"_run_id", "_step", b"_step", "_workflow_id", b"_workflow_id", "page_size", b"page_size", "run_id", b"run_id", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_run_id", b"_run_id", "_step", b"_step", "_workflow_id", b"_workflow_id", "by_deadline", b"by_deadline", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_run_id", b"_run_id", "_step", b"_step", "_workflow_id", b"_workflow_id", "by_deadline", b"by_deadline", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "step", b"step", "view", b"view", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
@@ -2291,6 +2323,8 @@ class PendingApproval(_message.Message):
     EXCLUDED_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
     TOOL_CALL_FIELD_NUMBER: _builtins.int
+    ASSIGNED_TO_FIELD_NUMBER: _builtins.int
+    SNOOZED_UNTIL_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     workflow_name: _builtins.str
@@ -2317,6 +2351,8 @@ class PendingApproval(_message.Message):
     """Whether the caller is none of the approvers, so that a decision of theirs is refused."""
     summary: _builtins.str
     """What the workflow says about it, made of the values of steps and swept as these are; absent where it says nothing."""
+    assigned_to: _builtins.str
+    """The person who looks after it, by the name that they sign in with; others may decide it all the same."""
     @_builtins.property
     def approval(self) -> Global___Approval:
         """The approval."""
@@ -2345,6 +2381,10 @@ class PendingApproval(_message.Message):
     def tool_call(self) -> Global___ConfirmedCall:
         """The call of a model's tool that it is about; absent where it is about no call."""
 
+    @_builtins.property
+    def snoozed_until(self) -> _timestamp_pb2.Timestamp:
+        """Until when the calling person has snoozed it; absent where they have not."""
+
     def __init__(
         self,
         *,
@@ -2368,13 +2408,17 @@ class PendingApproval(_message.Message):
         excluded: _builtins.bool = ...,
         summary: _builtins.str | None = ...,
         tool_call: Global___ConfirmedCall | None = ...,
+        assigned_to: _builtins.str | None = ...,
+        snoozed_until: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "_summary", b"_summary", "_tool_call", b"_tool_call", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "reminded_at", b"reminded_at", "started_by", b"started_by", "summary", b"summary", "tool_call", b"tool_call", "waiting", b"waiting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_assigned_to", b"_assigned_to", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_snoozed_until", b"_snoozed_until", "_started_by", b"_started_by", "_summary", b"_summary", "_tool_call", b"_tool_call", "approval", b"approval", "approvers", b"approvers", "assigned_to", b"assigned_to", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "reminded_at", b"reminded_at", "snoozed_until", b"snoozed_until", "started_by", b"started_by", "summary", b"summary", "tool_call", b"tool_call", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_started_by", b"_started_by", "_summary", b"_summary", "_tool_call", b"_tool_call", "approval", b"approval", "approvers", b"approvers", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "excluded", b"excluded", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "labels", b"labels", "on_deadline", b"on_deadline", "reminded_at", b"reminded_at", "run_id", b"run_id", "started_by", b"started_by", "summary", b"summary", "tool_call", b"tool_call", "triggered_by", b"triggered_by", "version", b"version", "waiting", b"waiting", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_approvers", b"_approvers", "_assigned_to", b"_assigned_to", "_client_reference", b"_client_reference", "_deadline_at", b"_deadline_at", "_form_schema", b"_form_schema", "_key_id", b"_key_id", "_key_name", b"_key_name", "_reminded_at", b"_reminded_at", "_snoozed_until", b"_snoozed_until", "_started_by", b"_started_by", "_summary", b"_summary", "_tool_call", b"_tool_call", "approval", b"approval", "approvers", b"approvers", "assigned_to", b"assigned_to", "client_reference", b"client_reference", "deadline_at", b"deadline_at", "excluded", b"excluded", "form_schema", b"form_schema", "key_id", b"key_id", "key_name", b"key_name", "labels", b"labels", "on_deadline", b"on_deadline", "reminded_at", b"reminded_at", "run_id", b"run_id", "snoozed_until", b"snoozed_until", "started_by", b"started_by", "summary", b"summary", "tool_call", b"tool_call", "triggered_by", b"triggered_by", "version", b"version", "waiting", b"waiting", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__approvers: _TypeAlias = _typing.Literal["approvers"]  # noqa: Y015
     _WhichOneofArgType__approvers: _TypeAlias = _typing.Literal["_approvers", b"_approvers"]  # noqa: Y015
+    _WhichOneofReturnType__assigned_to: _TypeAlias = _typing.Literal["assigned_to"]  # noqa: Y015
+    _WhichOneofArgType__assigned_to: _TypeAlias = _typing.Literal["_assigned_to", b"_assigned_to"]  # noqa: Y015
     _WhichOneofReturnType__client_reference: _TypeAlias = _typing.Literal["client_reference"]  # noqa: Y015
     _WhichOneofArgType__client_reference: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference"]  # noqa: Y015
     _WhichOneofReturnType__deadline_at: _TypeAlias = _typing.Literal["deadline_at"]  # noqa: Y015
@@ -2387,6 +2431,8 @@ class PendingApproval(_message.Message):
     _WhichOneofArgType__key_name: _TypeAlias = _typing.Literal["_key_name", b"_key_name"]  # noqa: Y015
     _WhichOneofReturnType__reminded_at: _TypeAlias = _typing.Literal["reminded_at"]  # noqa: Y015
     _WhichOneofArgType__reminded_at: _TypeAlias = _typing.Literal["_reminded_at", b"_reminded_at"]  # noqa: Y015
+    _WhichOneofReturnType__snoozed_until: _TypeAlias = _typing.Literal["snoozed_until"]  # noqa: Y015
+    _WhichOneofArgType__snoozed_until: _TypeAlias = _typing.Literal["_snoozed_until", b"_snoozed_until"]  # noqa: Y015
     _WhichOneofReturnType__started_by: _TypeAlias = _typing.Literal["started_by"]  # noqa: Y015
     _WhichOneofArgType__started_by: _TypeAlias = _typing.Literal["_started_by", b"_started_by"]  # noqa: Y015
     _WhichOneofReturnType__summary: _TypeAlias = _typing.Literal["summary"]  # noqa: Y015
@@ -2395,6 +2441,8 @@ class PendingApproval(_message.Message):
     _WhichOneofArgType__tool_call: _TypeAlias = _typing.Literal["_tool_call", b"_tool_call"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__approvers) -> _WhichOneofReturnType__approvers | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__assigned_to) -> _WhichOneofReturnType__assigned_to | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__client_reference) -> _WhichOneofReturnType__client_reference | None: ...
     @_typing.overload
@@ -2407,6 +2455,8 @@ class PendingApproval(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__key_name) -> _WhichOneofReturnType__key_name | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reminded_at) -> _WhichOneofReturnType__reminded_at | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__snoozed_until) -> _WhichOneofReturnType__snoozed_until | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__started_by) -> _WhichOneofReturnType__started_by | None: ...
     @_typing.overload

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from contract.metadata import ACTOR, PERSON
 from contract.times import to_timestamp
 from tests.services.calls import Caller, RefusedError
 from tests.services.runs.world import World
-from workflow_api.v1 import reviews_pb2, runs_pb2
+from workflow_api.v1 import reviews_pb2, runs_pb2, users_pb2
 from workflow_api_testing import TestBackend
 
 
@@ -115,3 +116,34 @@ def test_a_page_of_filtered_decisions_looks_at_a_bounded_number_and_leads_on(
     of_workflow = pages(workflow_id=world.workflows["Gated"], page_size=2)
     assert [each for page in of_workflow for each in page] == approvals[::-1]
     assert pages() == [approvals[::-1]]
+
+
+def as_person(call: Caller, method: str, request: Any, person: str) -> Any:
+    return call.with_metadata(method, request, [(ACTOR, f"user:{person}"), (PERSON, person)])
+
+
+def seen(call: Caller, person: str, view: runs_pb2.PendingView.ValueType) -> list[str]:
+    items = as_person(call, "ListPendingApprovals", runs_pb2.ListPendingApprovalsRequest(view=view), person).items
+    return [each.approval.approval_id for each in items]
+
+
+def test_a_snooze_hides_an_approval_from_one_person_until_its_time(
+    world: World, call: Caller, backend: TestBackend
+) -> None:
+    for person in ("ada", "bob"):
+        call("CreateUser", users_pb2.CreateUserRequest(name=person, role=users_pb2.ROLE_APPROVER))
+    first, second = parked(world, "review", "other")
+    until = to_timestamp(backend.clock() + 60_000)
+    as_person(call, "SnoozeApproval", reviews_pb2.SnoozeApprovalRequest(approval_id=first, until=until), "ada")
+    assert seen(call, "ada", runs_pb2.PENDING_VIEW_AWAKE) == [second]
+    assert seen(call, "ada", runs_pb2.PENDING_VIEW_SNOOZED) == [first]
+    assert seen(call, "bob", runs_pb2.PENDING_VIEW_AWAKE) == [first, second]
+    as_person(call, "AssignApproval", reviews_pb2.AssignApprovalRequest(approval_id=second), "bob")
+    assert seen(call, "bob", runs_pb2.PENDING_VIEW_MINE) == [second]
+    assert seen(call, "ada", runs_pb2.PENDING_VIEW_MINE) == []
+    as_person(call, "SnoozeApproval", reviews_pb2.SnoozeApprovalRequest(approval_id=first), "ada")
+    assert seen(call, "ada", runs_pb2.PENDING_VIEW_AWAKE) == [first, second]
+    past = to_timestamp(backend.clock() - 1)
+    with pytest.raises(RefusedError) as caught:
+        as_person(call, "SnoozeApproval", reviews_pb2.SnoozeApprovalRequest(approval_id=first, until=past), "ada")
+    assert list(caught.value.problems) == ["until"]

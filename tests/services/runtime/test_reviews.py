@@ -111,7 +111,8 @@ def test_a_review_shows_inputs_and_values_and_files_of_the_steps_that_it_needs(w
     assert found["count/notes.md"].text.text == f"# Notes for {MAIL}"
     assert list(found["count/table.csv"].table.columns) == ["name", "mail"]
     assert [list(row.cells) for row in found["count/table.csv"].table.rows] == [["Jane", MAIL]]
-    assert {found[f"count/{name}"].problem for name in ("chart.png", "raw.bin")} == {"It is neither text nor a table."}
+    assert found["count/chart.png"].problem.startswith("By its content it is no PNG, JPEG, GIF or WebP picture")
+    assert found["count/raw.bin"].problem == "It is neither text nor a table."
     assert not shown.material.redacted
 
 
@@ -177,6 +178,7 @@ def test_large_files_are_shown_by_their_beginning_only_where_nothing_must_be_swe
     world: RuntimeWorld, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(material, "LARGEST_FILE", 20)
+    monkeypatch.setattr(material, "LARGEST_UNSWEPT", 20)
     _, open_one = parked(world)
     found = files(desk.look(open_one))["count/table.csv"]
     assert (list(found.table.columns), found.table.cut) == (["name", "mail"], True)
@@ -188,12 +190,12 @@ def test_large_files_are_shown_by_their_beginning_only_where_nothing_must_be_swe
 def test_files_past_the_bound_of_all_together_are_named_only(
     world: RuntimeWorld, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(material, "MOST_BYTES", 300)
+    monkeypatch.setattr(material, "MOST_UNSWEPT_BYTES", 300)
     monkeypatch.setattr(material, "MOST_FILES", 4)
     _, approval_id = parked(world)
     found = files(desk.look(approval_id))
     assert len(found) == 4
-    assert sum("300 bytes together" in file.problem for file in found.values()) == 1
+    assert sum("300 bytes together" in file.problem for file in found.values()) == 2
 
 
 def test_previews_past_the_bound_of_all_together_are_named_only(

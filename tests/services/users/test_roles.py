@@ -101,6 +101,10 @@ MATRIX = {
     },
     "Reviews": {
         "GetReview": "apc",
+        "GetReviewFile": "apc",
+        "GetReviewRows": "apc",
+        "AssignApproval": "apc",
+        "SnoozeApproval": "apc",
         "ListDecisions": "aopvc",
         "ListAllDecisions": "apc",
         "CountPendingApprovals": "apc",

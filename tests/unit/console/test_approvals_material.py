@@ -24,7 +24,7 @@ def page(material: ReviewMaterial, path: str = "", query: Mapping[str, str] = {}
 def read_on(material: ReviewMaterial, first: str, number: int) -> list[str]:
     """The pages of one part, from that of the approval on."""
     pages = [first]
-    while found := re.search(rf'/material/{number}\?begin=([0-9]+)"', pages[-1]):
+    while found := re.search(rf'/material/{number}\?begin=([0-9]+)" rel="next"', pages[-1]):
         pages.append(page(material, "/material/{number}", {"begin": found[1]}, number=str(number)))
     return pages
 

@@ -9,9 +9,6 @@ import console
 
 STATIC = Path(console.__file__).parent / "static"
 SHEETS = sorted(path.name for path in STATIC.glob("*.css"))
-OLDER = {"lists.css", "run.css"}
-"""Which have some numbers of their own still."""
-
 DECLARED = re.compile(r"(?<![\w-])((?:padding|margin)(?:-[a-z]+)?|gap|font-size): ([^;{}]+)")
 OWN = re.compile(r"(?<![\w.-])-?(?:[0-9.]+(?:rem|em)|(?:[5-9]|[0-9]{2,})px)\b")
 NUMBERED = {
@@ -30,7 +27,7 @@ def own_numbers(sheet: str) -> list[str]:
     return [each for each in found if each not in NUMBERED | DRAWN]
 
 
-@pytest.mark.parametrize("name", [name for name in SHEETS if name not in OLDER])
+@pytest.mark.parametrize("name", SHEETS)
 def test_sizes_of_type_and_spaces_are_values_of_the_scale(name: str) -> None:
     assert own_numbers((STATIC / name).read_text("utf-8")) == []
 

@@ -97,7 +97,7 @@ def test_the_console_may_read_what_its_pages_show_and_alone_hears_of_passwords()
     assert own | administration <= console
     more = console - administration - own - {HANDSHAKE}
     starts = "(Start|Cancel)Run$|TriggerSchedule$|PlanStart$"
-    for_people = f"/(Get|List|RevealRunInputs$|{starts}|EraseRunData$)|[.]UploadsService/"
+    for_people = f"/(Get|List|RevealRunInputs$|{starts}|EraseRunData$|(Assign|Snooze)Approval$)|[.]UploadsService/"
     assert all(re.search(for_people, rpc) for rpc in more)
     assert not console & OF_EDGES
 

@@ -98,18 +98,21 @@ def test_on_sqlite_only_indexes_of_unfinished_work_are_scanned() -> None:
     assert scanned == {}
 
 
+NOBODY = approvals_sql.Onlooker("", 0)
+
+
 @pytest.mark.parametrize("others", [{}, {"workflow_id": "a"}, {"step": "a"}, {"workflow_id": "a", "step": "a"}])
 @pytest.mark.parametrize("by_deadline", [False, True])
 def test_the_pending_approvals_of_a_run_are_found_among_those_of_the_run(
     others: dict[str, str], by_deadline: bool
 ) -> None:
     found = {"after": 0, "after_id": "", "limit": 1, "run_id": "a", "by_deadline": by_deadline}
-    [steps] = plans_of(lambda tx: approvals_sql.pending(tx, **found, **others))  # type: ignore[arg-type]
+    [steps] = plans_of(lambda tx: approvals_sql.pending(tx, NOBODY, **found, **others))  # type: ignore[arg-type]
     assert any("approvals USING INDEX ix_approvals_run_id" in step for step in steps), steps
 
 
 def test_the_inbox_by_deadline_is_read_in_the_order_of_an_index() -> None:
-    [steps] = plans_of(lambda tx: approvals_sql.pending(tx, after=0, after_id="", limit=1, by_deadline=True))
+    [steps] = plans_of(lambda tx: approvals_sql.pending(tx, NOBODY, after=0, after_id="", limit=1, by_deadline=True))
     assert any("SEARCH approvals USING INDEX ix_approvals_by_deadline (<expr>>?" in step for step in steps), steps
     assert not any("TEMP B-TREE" in step for step in steps), steps
 

@@ -54,7 +54,7 @@ def test_the_inbox_is_for_everybody_who_decides() -> None:
 def test_approvals_are_in_the_order_of_the_service_and_the_first_is_opened() -> None:
     page = inbox(services(pending(1), pending(2)))
     assert page.index("Title 1") < page.index("Title 2")
-    assert 'href="/approvals?at=apr_2" data-item="apr_2"' in page
+    assert 'href="/approvals?at=apr_2&amp;open=yes" data-item="apr_2"' in page
     assert 'action="/approvals/apr_1"' in page
     assert "<title>Approvals" in page
     assert "/count-2.svg" in page
@@ -294,5 +294,5 @@ def test_the_questions_name_the_run_and_its_reference() -> None:
     waiting = pending()
     waiting.client_reference = "order-7"
     page = inbox(services(waiting))
-    assert 'data-about="“Title 1” of run_1, order-7"' in page
-    assert 'data-confirm="Reject “Title 1” of run_1, order-7? ' in page
+    assert 'data-about="“Title 1” of run_1 (Workflow 1, order-7)"' in page
+    assert 'data-confirm="Reject “Title 1” of run_1 (Workflow 1, order-7)? ' in page

@@ -5,7 +5,7 @@ from email.utils import getaddresses
 
 import pytest
 
-from backend.services.previews.program import markdown
+from backend.resources.renderings.program import markdown
 from redaction.redactor import Redactor
 from tests.unit.redaction.conftest import SweepFile
 
