@@ -18,7 +18,16 @@ from console.rendering.day_charts import DURATIONS, OUTCOMES, durations_chart, o
 from console.run.timeline import Span, timeline
 from console.visit import View, Visit
 from workflow_api.v1.run_lists_pb2 import RunDay
-from workflow_api.v1.runs_pb2 import RUN_STATUS_RUNNING, RunStatus, RunSummary, Step, StepStatus
+from workflow_api.v1.runs_pb2 import (
+    RUN_STATUS_RUNNING,
+    STEP_STATUS_COMPLETED,
+    STEP_STATUS_RUNNING,
+    STEP_STATUS_WAITING_FOR_APPROVAL,
+    RunStatus,
+    RunSummary,
+    Step,
+    StepStatus,
+)
 from workflow_api.v1.users_pb2 import THEME_DARK, THEME_LIGHT, Preferences
 
 NOW: Final = 1_790_244_930_000
@@ -65,7 +74,7 @@ def _samples() -> Mapping[str, Any]:
                 Node("send", "Send", ("write",), "agent, pending", "pending"),
             ]
         ),
-        "timeline": _timeline(),
+        **_timeline(),
         "difference": ShownDifference(
             [
                 DifferenceLine("h", "@@ -1,3 +1,3 @@"),
@@ -88,9 +97,16 @@ def _day(number: int) -> RunDay:
     return day
 
 
-def _timeline() -> Any:
+def _timeline() -> dict[str, Any]:
     summary = RunSummary(created_at=_at(0), started_at=_at(2), status=RUN_STATUS_RUNNING)
-    steps = [Step(step=name, name=title) for name, title in (("fetch", ""), ("ask", "Ask"), ("write", _LONG))]
+    steps = [
+        Step(step=name, name=title, status=status)
+        for name, title, status in (
+            ("fetch", "", STEP_STATUS_COMPLETED),
+            ("ask", "Ask", STEP_STATUS_WAITING_FOR_APPROVAL),
+            ("write", _LONG, STEP_STATUS_RUNNING),
+        )
+    ]
     spans = {
         "fetch": [
             Span("attempt", _ms(2), _ms(12), 1, "failed"),
@@ -100,7 +116,9 @@ def _timeline() -> Any:
         "ask": [Span("waiting", _ms(25), _ms(40))],
         "write": [Span("attempt", _ms(40), None, 1)],
     }
-    return timeline(summary, steps, spans, _ms(60))
+    drawing = timeline(summary, steps, spans, _ms(60))
+    lines = [{"step": step, "badge": formatting.step_badge(step.status), "lasted": "10 s"} for step in steps]
+    return {"timeline": drawing, "timeline_lines": list(zip([None, *lines], drawing.rows, strict=True))}
 
 
 def _ms(seconds: int) -> int:

@@ -34,7 +34,7 @@ BROKEN = r"""() => {
     const text = texts.currentNode;
     const around = text.parentElement;
     const unseen = [around, around.closest("thead, .hidden")].some((each) => each && each.offsetWidth <= 1);
-    if (unseen || around.closest("pre, textarea, option, svg")) continue;
+    if (unseen || !around.checkVisibility() || around.closest("pre, textarea, option, svg")) continue;
     for (const word of text.data.matchAll(/(?<![^\s(])(?:\p{L}{2,16}|[0-9][0-9,.]{1,12})(?=[\s).,:;!?]|$)/gu)) {
       range.setStart(text, word.index);
       range.setEnd(text, word.index + word[0].length);

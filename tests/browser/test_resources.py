@@ -75,7 +75,7 @@ def test_a_connection_is_tested_and_the_stores_answer_shown_with_what_to_do(
     expect(page.get_by_role("status")).to_contain_text("Listed in/, out/ of docs.")
     expect(page.get_by_role("row").filter(has_text="s3://docs/out/")).to_contain_text("Nothing is there yet.")
     page.get_by_role("link", name="Audit").last.click()
-    expect(page.get_by_role("row", name=re.compile("connector.tested")).first).to_contain_text("user:tester")
+    expect(page.get_by_role("row", name=re.compile("tested the connector")).first).to_contain_text("user:tester")
     assert screen.complaints == []
 
 

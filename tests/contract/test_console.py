@@ -229,7 +229,7 @@ def test_the_page_of_a_run_shows_items_and_leads_to_their_logs(console: Service,
     run_id = caller.finished(workflow_id)["run_id"]
     page = ann.get(f"/runs/{run_id}?step=half")
     assert "2 of 3 items, 1 failed" in page.words
-    assert "Item 1 of half failed at attempt 1: ValueError: odd" in page.words
+    assert "Item 1 of half failed at attempt 1: ValueError: odd" in ann.get(f"/runs/{run_id}?tab=events").words
     address = f"/runs/{run_id}/logs/half%2F2"
     assert f'href="{address}"' in page.text
     log = ann.get(address)
@@ -244,6 +244,8 @@ def test_every_mistake_of_yaml_in_the_editor_is_marked_at_its_line(console: Serv
     assert answer.status == 400
     assert re.findall(r'<b id="line-([0-9]+)">', answer.text) == ["3", "7", "11", "17"]
     told = re.findall(r"Line ([0-9]+)\W+(document|memory_mb)", answer.words)
+    # The first mistake is said in the bar with the buttons, too.
+    assert told.pop() == told[0]
     assert told == [("3", "document"), ("7", "document"), ("11", "document"), ("17", "memory_mb")]
     assert answer.words.count("must be YAML:") == 3
     assert "Error:" not in answer.words

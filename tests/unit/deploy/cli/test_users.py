@@ -40,6 +40,7 @@ def test_add_sends_name_and_role_and_prints_the_password(backend: FakeBackend, u
         "of_provider": False,
         "passkeys": 0,
         "needs_passkey": False,
+        "preferences": None,
     }
 
 
