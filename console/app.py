@@ -46,6 +46,7 @@ from telemetry.requests import ABORTED, CLIENT_GONE
 _LOG = logging.getLogger(__name__)
 _NOBODY: Final = Visitor("")
 _EVENTS: Final = "text/event-stream"
+_POLICY: Final = "Content-Security-Policy"
 _WITHOUT_HANDLER: Final = frozenset({404, 405})
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -288,8 +289,11 @@ class Console:
                 state.visitor = await _with_count(request, visitor, services)
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
-        for name, value in {**self._headers, "Cache-Control": NO_STORE}.items():
-            response.headers.setdefault(name, value)
+        policy = response.headers.get(_POLICY)
+        response.headers.update(self._headers)
+        if policy is not None:
+            response.headers[_POLICY] = policy
+        response.headers.setdefault("Cache-Control", NO_STORE)
         state = request.get(_STATE)
         if state is not None:
             response.headers["X-Request-Id"] = state.request_id

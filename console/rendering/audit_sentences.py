@@ -25,8 +25,12 @@ _FACTOR: Final = "[ with {by}][ from {address}]"
 
 SENTENCES: Final[Mapping[str, str]] = {
     "approval.approved": "approved an approval[ of run {run_id}]",
+    "approval.assigned": "took over an approval[ of run {run_id}]",
     "approval.expired": "ended an approval[ of run {run_id}] whose deadline had passed",
     "approval.rejected": "rejected an approval[ of run {run_id}]",
+    "approval.snoozed": "snoozed an approval[ of run {run_id}][ until {until}]",
+    "approval.unassigned": "gave back an approval[ of run {run_id}]",
+    "approval.woken": "woke an approval[ of run {run_id}]",
     "audit.exported": "exported the audit trail",
     "connector.tested": "tested the connector {name}[: passed {passed}]",
     "deployment.changed": "changed {changes} of the deployment",

@@ -247,5 +247,5 @@ def test_every_mistake_of_yaml_in_the_editor_is_marked_at_its_line(console: Serv
     # The first mistake is said in the bar with the buttons, too.
     assert told.pop() == told[0]
     assert told == [("3", "document"), ("7", "document"), ("11", "document"), ("17", "memory_mb")]
-    assert answer.words.count("must be YAML:") == 3
+    assert answer.words.count("must be YAML:") == 4
     assert "Error:" not in answer.words
