@@ -5,6 +5,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import NewPerson
 from tests.support.client import Caller
+from tests.support.poll import until
 from tests.support.service import Service
 from workflow_api.v1.runs_pb2 import ListPendingApprovalsRequest
 from workflow_api.v1.users_pb2 import ROLE_APPROVER
@@ -101,7 +102,14 @@ def test_the_inbox_works_without_script(
     page.goto(screen.address("/approvals"))
     page.locator(".items a", has_text="Check the echo").last.click()
     expect(page.locator("article")).to_contain_text(run_id)
-    page.get_by_role("button", name="Approve", exact=True).click()
+    approve = page.get_by_role("button", name="Approve", exact=True)
+
+    def is_prepared() -> bool:
+        page.reload()
+        return approve.is_visible()
+
+    until(is_prepared, "the material")
+    approve.click()
     expect(page.get_by_role("status")).to_have_text("Approved: the run continues.")
     plain.close()
     assert caller.wait(run_id)["status"] == "completed"
