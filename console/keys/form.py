@@ -44,7 +44,7 @@ SCOPES_IN_WORDS: Final = {
     "outputs:read": "fetch results and files",
     "runs:delete": "erase the data of ended runs, for good",
 }
-"""What a key with a scope may do."""
+"""Explanations of scopes in the form of a key, by scope."""
 
 
 class KeyForm(NamedTuple):

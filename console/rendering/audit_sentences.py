@@ -83,7 +83,7 @@ SENTENCES: Final[Mapping[str, str]] = {
         for kind, noun in _RESOURCES.items()
     },
 }
-"""What was done, by the action of the record."""
+"""Templates of sentences, by the action of an audit record."""
 
 _LABELS: Final[Mapping[str, str]] = {
     "api_enabled": "the switch of the API",
@@ -110,7 +110,7 @@ def person_of(actor: str) -> str:
 
 
 def audit_sentence(action: str, target: str, details: Mapping[str, Any]) -> str:
-    """Returns what was done, without who did it; for an unknown action, the action itself."""
+    """Returns the sentence of an audit record without its actor; for an unknown action, the action itself."""
     template = SENTENCES.get(action)
     if template is None:
         return f"{action}: {target}"
@@ -122,7 +122,7 @@ def audit_sentence(action: str, target: str, details: Mapping[str, Any]) -> str:
 
 
 def _changes(details: Mapping[str, Any]) -> str:
-    """Returns what was changed, with the values before where the record has them."""
+    """Returns the changed fields with their new values, and the former values where the record has them."""
     before = details.get("before")
     before = before if isinstance(before, dict) else {}
     # The name is of the subject, unless it was changed.

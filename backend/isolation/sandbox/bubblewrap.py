@@ -51,7 +51,7 @@ PACKAGES: Final = "/packages"
 HOST_ALIASES = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 HOST_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
 INTERPRETER: Final = Path("/interpreter")
-"""Folder of the machine's interpreter in a sandbox whose `/usr` is that of a root."""
+"""Folder of the machine's interpreter in a sandbox with the `/usr` of a root."""
 NETWORKS: Final[tuple[Network, ...]] = ("none", "full")
 
 NAMESPACES: Final = ("--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")

@@ -35,7 +35,7 @@ _MOST_LIBC_BYTES: Final = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A root of this machine; `added_at` is in milliseconds. `c_library` is as that of `StepRoot`."""
+    """A root of this machine; `added_at` is in milliseconds. `c_library` is the C library and its version."""
 
     name: str
     digest: str

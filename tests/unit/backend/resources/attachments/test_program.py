@@ -1,4 +1,4 @@
-"""What the process that examines files answers, run in this one."""
+"""Answers of the program that examines files, run in the process of the tests."""
 
 import hashlib
 import tempfile
