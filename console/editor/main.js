@@ -21,9 +21,12 @@ const indented = (line) => line.from + line.text.length - line.text.trimStart().
 
 // Replaces a text area by an editor; returns how to choose a line, to show problems, and to focus it.
 export function replace(area, { readSchema, label, help, longest, changed }) {
+  // Who types already goes on in the editor.
+  const focused = document.activeElement === area;
   const view = new EditorView({
     state: EditorState.create({
       doc: area.value,
+      selection: { anchor: area.selectionStart, head: area.selectionEnd },
       extensions: [
         lineNumbers(), lintGutter(), history(), drawSelection(), indentOnInput(),
         highlightActiveLine(), indentUnit.of("  "), EditorState.tabSize.of(2),
@@ -42,6 +45,7 @@ export function replace(area, { readSchema, label, help, longest, changed }) {
   });
   area.parentElement.after(view.dom);
   area.parentElement.hidden = true;
+  if (focused) view.focus();
 
   function choose(number) {
     const line = view.state.doc.line(Math.min(Math.max(number, 1), view.state.doc.lines));

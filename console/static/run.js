@@ -156,8 +156,9 @@ if (board) {
 const head = document.querySelector(".run-head");
 if (head) {
   new ResizeObserver(() => {
-    const stays = getComputedStyle(head).position === "sticky";
-    document.documentElement.style.setProperty("--head", stays ? `${head.offsetHeight}px` : "0px");
+    const height = getComputedStyle(head).position === "sticky" ? `${head.offsetHeight}px` : "0px";
+    const { style } = document.documentElement;
+    if (style.getPropertyValue("--head") !== height) style.setProperty("--head", height);
   }).observe(head);
 }
 

@@ -1,10 +1,11 @@
-"""Use of the editor of manifests on a page: the editor of console/editor, or the text area without it."""
+"""Use of the editor of manifests on a page."""
 
 from playwright.sync_api import Page, expect
 
 
 def write(page: Page, text: str) -> None:
-    """Replaces the whole text, as by pasting."""
+    """Replaces the whole text of the editor, as by pasting."""
+    expect(page.locator(".cm-editor")).to_be_visible()
     editor = page.get_by_role("textbox", name="Manifest")
     editor.focus()
     page.keyboard.press("Control+a")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import NewPerson, Screen
 from tests.browser.editing import write
@@ -168,3 +168,25 @@ def test_without_the_bundle_the_page_has_the_text_area_and_no_complaint(
     page.get_by_role("button", name="Check").click()
     expect(page.get_by_role("button", name="Save as version 1")).to_be_visible()
     expect(page.locator("#graph .step")).to_have_count(2)
+
+
+def test_who_types_while_the_editor_loads_goes_on_in_it(signed_in: NewPerson) -> None:
+    screen = signed_in("early-typing", ROLE_ADMINISTRATOR)
+    page = screen.page
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/manifest-editor.js", hold)
+    with page.expect_request("**/manifest-editor.js"):
+        screen.open("/workflows/new")
+    area = page.locator("textarea[name=text]")
+    area.focus()
+    page.keyboard.press("Control+Home")
+    page.keyboard.type("# before ")
+    (request,) = held
+    request.continue_()
+    expect(page.locator(".cm-editor")).to_be_visible()
+    page.keyboard.type("and after\n")
+    expect(area).to_have_value(re.compile(r"^# before and after\nkind: "))

@@ -103,7 +103,7 @@ def test_the_command_palette_starts_a_workflow_and_leads_back_until_the_sign_out
     console: Service, signed_in: NewPerson
 ) -> None:
     workflow_id = console.admin.apply_test_workflows()["Echo"]
-    page = signed_in("starter", ROLE_OPERATOR).page
+    page = signed_in("starts-everywhere", ROLE_OPERATOR).page
     page.keyboard.press("Control+k")
     page.get_by_role("dialog", name="Search").get_by_role("searchbox").fill("start ech")
     expect(page.locator(".palette a.chosen")).to_have_text("Start Echo")

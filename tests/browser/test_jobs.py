@@ -66,9 +66,9 @@ def test_a_schedule_is_paused_and_resumed(console: Service, workflows: dict[str,
 
 def test_who_approved_a_run_is_on_its_page(console: Service, workflows: dict[str, str], signed_in: NewPerson) -> None:
     run_id = console.new_caller().started(workflows["Job with a gate"])
-    screen = signed_in("gatekeeper", ROLE_APPROVER)
+    screen = signed_in("job-gatekeeper", ROLE_APPROVER)
     screen.open(f"/runs/{run_id}")
     screen.page.get_by_role("button", name="Approve").first.click()
     expect(screen.page.get_by_text("completed").first).to_be_visible()
     screen.page.get_by_role("link", name=re.compile("^Events")).click()
-    expect(screen.page.locator("main").get_by_text("gatekeeper").first).to_be_visible()
+    expect(screen.page.locator("main").get_by_text("job-gatekeeper").first).to_be_visible()

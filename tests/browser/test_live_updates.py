@@ -20,6 +20,8 @@ WATCH = """() => {
   new MutationObserver(note).observe(document,
     {attributes: true, characterData: true, childList: true, subtree: true});
 }"""
+DRAWN = "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+"""Waits for a frame, with what scripts do at the first."""
 MARK_ALL = """() => {
   for (const each of document.querySelectorAll("[data-live] *")) each.seen = true;
   return document.querySelector("[data-live]").seen = true;
@@ -145,11 +147,12 @@ def test_an_update_of_an_unchanged_page_touches_nothing(
     screen = signed_in(f"unchanged{len(path)}", ROLE_ADMINISTRATOR)
     page = screen.page
     screen.open(path.format(run_id=run_id))
+    page.evaluate(DRAWN)
     page.evaluate(WATCH)
     for _ in range(2):
         with page.expect_response(lambda answer: answer.request.headers.get("x-refresh") == "true"):
             page.evaluate("document.dispatchEvent(new Event('refresh'))")
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    page.evaluate(DRAWN)
     assert page.evaluate("window.changes") == []
     assert screen.complaints == []
 
