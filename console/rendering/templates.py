@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from console.http.static_files import StaticFiles
 from console.rendering import formatting, times
-from console.rendering.text import breakable, marked, marked_value, short, short_id, verbatim, visible
+from console.rendering.text import breakable, marked, marked_value, short, short_id, verbatim, visible, visible_value
 from console.rendering.times import machine_text, text_in
 from contract.times import milliseconds_of
 from workflow_api.v1.users_pb2 import Preferences
@@ -53,6 +53,7 @@ class Rendering:
             "short_id": short_id,
             "size": formatting.size,
             "visible": visible,
+            "visible_value": visible_value,
             "verbatim": verbatim,
         }
         self.environment.tests["containing"] = _contains

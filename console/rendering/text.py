@@ -20,6 +20,9 @@ _UNSEEN: Final = (
 _IN_TEXT: Final = re.compile(f"{_UNSEEN}|\r(?!\n)")
 _IN_JSON: Final = re.compile(_UNSEEN)
 
+# An escaped line end: the backslash before `n` is no escaped backslash.
+_JSON_LINE_END: Final = re.compile(r"(?<!\\)(?:\\\\)*\\n")
+
 _BYTES_OF_CHAR: Final = 4
 """Most bytes of HTML per character, on average; texts with more escapes are cut earlier."""
 
@@ -52,6 +55,17 @@ _HEADING: Final = re.compile(r"<(/?)h([1-6])>")
 def visible(text: str) -> Markup:
     """Returns a plain text as HTML, with a mark such as `⟨U+202E⟩` in place of each invisible character."""
     return Markup(_IN_TEXT.sub(_element, str(escape(text))))  # noqa: S704 - it is escaped
+
+
+def visible_value(text: str) -> Markup:
+    """Returns a value as HTML, as `visible` does; a text in JSON goes on in a new line after each escaped line end.
+
+    The style sheet makes the new lines, so that a copy of the text is the JSON itself.
+    """
+    shown = visible(text)
+    if not text.startswith(("{", "[", '"')):
+        return shown
+    return Markup(_JSON_LINE_END.sub(r"\g<0><i></i>", str(shown)))  # noqa: S704 - only elements of our own are added
 
 
 def marked(text: str) -> str:

@@ -27,9 +27,12 @@ from workflow_api.v1.runs_pb2 import (
     Run,
     Step,
 )
+from workflow_api.v1.workflows_pb2 import RESOURCE_KIND_AGENT, GetResourceRequest, ResourceDefinition
 
 _FIRST: Final = (STEP_STATUS_FAILED, STEP_STATUS_WAITING_FOR_APPROVAL, STEP_STATUS_RUNNING)
 _GONE: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
+
+_READ_RESOURCE: Final = "WorkflowsService/GetResource"
 
 _MODEL_BUSY: Final = "The provider of the model was not available. Run it again later, or give the step a `retry`."
 _BY_TYPE: Final[Mapping[str, str]] = {
@@ -83,9 +86,10 @@ async def step_view(
     """Returns the template context of a step's panel; raises the Refusal of a service."""
     run_id = run.summary.run_id
     needed = list(step.needs)[: bounds.NEEDED]
-    log, usage, (own, *inputs) = await asyncio.gather(
+    log, usage, agent, (own, *inputs) = await asyncio.gather(
         _log(visit, run_id, step.step),
         _usage(visit, run, step.step),
+        _agent_name(visit, step.agent_id),
         asyncio.gather(*(_preview(visit, run_id, each) for each in (step.step, *needed))),
     )
     last = next((span for span in reversed(spans) if span.outcome == "failed"), None)
@@ -95,6 +99,7 @@ async def step_view(
         "step": step,
         "badge": formatting.step_badge(step.status),
         "kind": formatting.step_kind(step.kind),
+        "agent": agent,
         "lasted": formatting.duration(milliseconds_of(step.duration)) if step.HasField("duration") else "",
         "advice": advice(step.error.code, last.error_type if last else "") if step.HasField("error") else "",
         "own": _shown(step.step, own),
@@ -128,6 +133,20 @@ async def _usage(visit: Visit, run: Run, step: str) -> list[tuple[StepModelUsage
     request = GetRunModelUsageRequest(run_id=run.summary.run_id)
     found: RunModelUsage = await visit.services.call("ModelUsageService/GetRunModelUsage", request)
     return [(each, formatting.cost(each.use)) for each in found.steps if each.step == step][: bounds.MODELS]
+
+
+async def _agent_name(visit: Visit, agent_id: str) -> str:
+    """Returns the name of an agent; its id if nothing remains of it, and for people who may not read agents."""
+    if not agent_id or not visit.may(_READ_RESOURCE):
+        return agent_id
+    request = GetResourceRequest(kind=RESOURCE_KIND_AGENT, resource=agent_id)
+    try:
+        found: ResourceDefinition = await visit.services.call(_READ_RESOURCE, request)
+    except Refusal as refusal:
+        if refusal.code not in _GONE:
+            raise
+        return agent_id
+    return found.resource.name
 
 
 async def _preview(visit: Visit, run_id: str, step: str) -> StepPreview:

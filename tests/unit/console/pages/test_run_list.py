@@ -203,7 +203,7 @@ def test_the_last_days_are_a_drawing_and_a_table() -> None:
     quiet = RunDay(day=to_timestamp(DAY + times.DAY_MS))
     page = html(answered(services(days=GetRunDaysResponse(days=[busy, quiet])), "GET", "/runs"))
     assert "2024-10-04: 200 ended, 3 failed, median 1 s, 95 % within 9 s" in page
-    assert '<dd>3 <span class="soft">1.5 %</span></dd>' in page
+    assert '<b>3</b> failed <span class="soft">(1.5 %)</span>' in page
     assert 'href="/runs?from=2024-10-04&amp;to=2024-10-04"' in page
     assert page.count('class="day-median"') == 1
 

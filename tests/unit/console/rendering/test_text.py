@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from console.rendering.text import breakable, escaped_json, marked, short_id, visible
+from console.rendering.text import breakable, escaped_json, marked, short_id, visible, visible_value
 from tests.unit.console.rendered import RENDERING
 
 UNSEEN = [
@@ -74,3 +74,10 @@ def test_long_words_of_cells_may_break_after_separators_alone(html: str, broken:
 def test_an_id_is_shortened_to_its_kind_and_its_end() -> None:
     assert short_id("run_01m8j71kkgf0k6g80qg6jwczwb") == "run_…g6jwczwb"
     assert [short_id("run_1"), short_id("no-underscore-at-all")] == ["run_1", "no-underscore-at-all"]
+
+
+def test_json_goes_on_in_a_new_line_after_each_escaped_line_end() -> None:
+    assert visible_value(r'{"a": "one\ntwo"}') == "{&#34;a&#34;: &#34;one\\n<i></i>two&#34;}"
+    assert "<i>" not in visible_value(r'{"a": "C:\\new"}')
+    assert visible_value(r'{"a": "C:\\\n"}').count("<i></i>") == 1
+    assert "<i>" not in visible_value(r"a script with \n in it")
