@@ -174,6 +174,13 @@ def s3_server(s3_process: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 @pytest.fixture
+def no_authorities(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Has clients of models read none of the machine's authorities, 20 ms each: providers of tests are plain HTTP."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path_factory.getbasetemp()))
+
+
+@pytest.fixture
 def own_redis() -> Iterator[RedisServer]:
     """A Redis that a test starts and stops as it likes."""
     server = RedisServer()
