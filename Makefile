@@ -15,7 +15,7 @@ BUILD_EDITABLE = rm -rf $(EDITABLE) && $(VENV)/build/bin/python -m hatchling bui
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock"
 SECONDS ?= 600
-# Two for each of two cores: tests wait for processes, disks and time-outs about half of their time.
+# Three on two cores: tests wait for processes, disks and time-outs about half of their time.
 WORKERS ?= 3
 OPTIONS = $(if $(CI),--no-skips)
 pytest = $(BIN)/pytest -n $(WORKERS) --dist loadfile $(OPTIONS) $(1)

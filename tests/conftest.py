@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -28,6 +29,7 @@ LONG_FOLDERS = (
 """Whose tests all take long: campaigns, browsers, made-up inputs, and deployments of many processes."""
 LONG_BY_FIXTURES = ("unit/backend/isolation/sandbox", "unit/backend/runtime/agents")
 """Where parameters of fixtures are marked; every other file that has long tests marks them itself."""
+_LONG_MODULE = re.compile(r"^pytestmark = (pytest\.mark\.long$|\[pytest\.mark\.long\b)", re.MULTILINE)
 
 
 def pytest_configure() -> None:
@@ -54,7 +56,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Leaves unread whole folders, or files, where none of their tests will run."""
     wanted = config.option.markexpr
     if wanted == "not long":
-        return True if _is_long(collection_path) else None
+        return True if _is_long(collection_path) or _is_long_by_mark(collection_path) else None
     if wanted == "long" and collection_path.name.startswith("test_"):
         return None if _may_be_long(collection_path) else True
     return None
@@ -91,6 +93,10 @@ def _seconds(item: pytest.Item) -> float:
 @cache
 def _is_long(path: Path) -> bool:
     return any(path.is_relative_to(Path(__file__).parent / folder) for folder in LONG_FOLDERS)
+
+
+def _is_long_by_mark(path: Path) -> bool:
+    return path.name.startswith("test_") and bool(_LONG_MODULE.search(path.read_text(encoding="utf-8")))
 
 
 def _may_be_long(path: Path) -> bool:
@@ -165,6 +171,13 @@ def s3_server(s3_process: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     yield s3_process
     s3_process.reset()
+
+
+@pytest.fixture
+def no_authorities(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Has clients of models read none of the machine's authorities, 20 ms each: providers of tests are plain HTTP."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path_factory.getbasetemp()))
 
 
 @pytest.fixture

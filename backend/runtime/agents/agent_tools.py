@@ -111,8 +111,8 @@ class AgentTools:
         except StepFailed as failed:
             if failed.final or (failed.type in _STEP_FAILURES and not failed.by_the_agent):
                 raise
-            told = await self._services.redact([failed.type, failed.message])
-            return model_error(*told)
+            redacted = await self._services.redact([failed.type, failed.message])
+            return model_error(*redacted)
         return model_result(await self._services.redact(value))
 
     async def _run(self, name: str, definition: Mapping[str, Any], given: Mapping[str, Any]) -> Any:

@@ -62,7 +62,7 @@ def _chosen(request: StepRequest, patterns: Sequence[str], redacted: Mapping[str
         if root in redacted:
             named = min(found, default=pattern)
             raise _refused(
-                f"'{_shown(named)}' of attach is not sent to the model: the run's PII policy has mode redact "
+                f"'{_readable_path(named)}' of attach is not sent to the model: the run's PII policy has mode redact "
                 f"with stage {redacted[root]}, and pictures and documents cannot be searched for personal data"
             )
         if not found:
@@ -83,17 +83,17 @@ async def _examined(request: StepRequest, path: str, services: AttachmentService
     try:
         descriptor = await asyncio.to_thread(_open, request, path)
     except OSError as error:
-        raise _refused(f"'{_shown(path)}' of attach cannot be read: {error.strerror}") from error
+        raise _refused(f"'{_readable_path(path)}' of attach cannot be read: {error.strerror}") from error
     try:
         examined = await services.examine(descriptor)
         data, digest = await asyncio.to_thread(_read, descriptor)
     except AttachmentRefusedError as error:
-        raise _refused(f"'{_shown(path)}' of attach {error}") from None
+        raise _refused(f"'{_readable_path(path)}' of attach {error}") from None
     finally:
         os.close(descriptor)
     if digest != examined.sha256:
-        raise _refused(f"'{_shown(path)}' of attach changed while it was read")
-    return Attachment(_shown(path), examined.media_type, examined.sha256, data)
+        raise _refused(f"'{_readable_path(path)}' of attach changed while it was read")
+    return Attachment(_readable_path(path), examined.media_type, examined.sha256, data)
 
 
 def _open(request: StepRequest, path: str) -> int:
@@ -115,7 +115,8 @@ def _read(descriptor: int) -> tuple[bytes, str]:
     return data, hashlib.sha256(data).hexdigest()
 
 
-def _shown(path: str) -> str:
+def _readable_path(path: str) -> str:
+    """Returns a path as messages may quote it: text that can be stored, cut to `_LONGEST_PATH` characters."""
     return plain(path, _LONGEST_PATH)
 
 

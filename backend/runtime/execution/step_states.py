@@ -34,8 +34,15 @@ from redaction.counts import Counts
 Row = JsonObject
 
 _PENDING: Final = ApprovalState.PENDING.value
-_OF_CALLS: Final = ApprovalSettings(168, DeadlineAction.REJECT, None, None, None, None)
-"""Settings of the approvals of calls of tools."""
+_SETTINGS_OF_CALL_APPROVALS: Final = ApprovalSettings(
+    deadline_hours=168,
+    on_deadline=DeadlineAction.REJECT,
+    remind_hours=None,
+    approvers=None,
+    form_schema=None,
+    summary=None,
+)
+"""Settings of approvals of tool calls, for which no manifest has any."""
 
 
 @dataclass(slots=True)
@@ -323,7 +330,7 @@ class StepStates:
                     "requested_at": at,
                     "summary": None,
                     "tool_call": call.tool_call,
-                    **end_columns(_OF_CALLS, at),
+                    **end_columns(_SETTINGS_OF_CALL_APPROVALS, at),
                 }
             )
             self._changes.counts["approvals_pending"] += 1

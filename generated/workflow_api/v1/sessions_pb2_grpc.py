@@ -128,7 +128,7 @@ class SessionsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SetPreferences(self, request, context):
-        """Keeps how pages are shown to a session's person, in place of what was kept.
+        """Replaces a person's stored preferences of how pages are shown.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

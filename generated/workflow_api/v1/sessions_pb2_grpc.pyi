@@ -52,7 +52,7 @@ class SessionsServiceStub:
     SignOut: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.SignOutRequest, _sessions_pb2.SignOutResponse]
     """Ends a session; one that has ended already is no error."""
     SetPreferences: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.SetPreferencesRequest, _users_pb2.User]
-    """Keeps how pages are shown to a session's person, in place of what was kept."""
+    """Replaces a person's stored preferences of how pages are shown."""
     ChangePassword: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.ChangePasswordRequest, _users_pb2.User]
     """Changes the password of a session's person, and ends their other sessions. A wrong password counts as at sign-in."""
 
@@ -79,7 +79,7 @@ class SessionsServiceAsyncStub(SessionsServiceStub):
     SignOut: _aio.UnaryUnaryMultiCallable[_sessions_pb2.SignOutRequest, _sessions_pb2.SignOutResponse]  # type: ignore[assignment]
     """Ends a session; one that has ended already is no error."""
     SetPreferences: _aio.UnaryUnaryMultiCallable[_sessions_pb2.SetPreferencesRequest, _users_pb2.User]  # type: ignore[assignment]
-    """Keeps how pages are shown to a session's person, in place of what was kept."""
+    """Replaces a person's stored preferences of how pages are shown."""
     ChangePassword: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ChangePasswordRequest, _users_pb2.User]  # type: ignore[assignment]
     """Changes the password of a session's person, and ends their other sessions. A wrong password counts as at sign-in."""
 
@@ -145,7 +145,7 @@ class SessionsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _sessions_pb2.SetPreferencesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_users_pb2.User, _abc.Awaitable[_users_pb2.User]]:
-        """Keeps how pages are shown to a session's person, in place of what was kept."""
+        """Replaces a person's stored preferences of how pages are shown."""
 
     @_abc_1.abstractmethod
     def ChangePassword(

@@ -236,6 +236,11 @@ class RuntimeWorld(World):
         return [list(self.events(run_id, segment=segment.segment_id, page_size=500).events) for segment in segments]
 
 
+@pytest.fixture(autouse=True)
+def _no_authorities(no_authorities: None) -> None:
+    """Makes clients of models faster to create."""
+
+
 @pytest.fixture(scope="session")
 def sandbox() -> Iterator[Sandbox]:
     """A sandbox that stays open when a runtime closes it, so that the next test finds its templates started."""

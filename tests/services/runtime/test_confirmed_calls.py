@@ -203,6 +203,7 @@ def test_a_retry_begins_anew_and_pauses_are_no_attempts_of_it(asking: RuntimeWor
     assert len(server.requests) == 4
 
 
+@pytest.mark.long
 def test_a_parked_call_survives_a_kill_and_a_restart(tmp_path: Path, server: OpenAIServer) -> None:
     server.will(*calls({"currency": "EUR"}))
     script = Path(__file__).with_name("killed_call.py")

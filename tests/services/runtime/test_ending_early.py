@@ -205,6 +205,7 @@ def test_segments_of_an_earlier_process_are_orphaned_at_the_start(idle_world: Ru
     assert idle_world.event_types(run_id)[-2:] == ["run.failed", "segment.ended"]
 
 
+@pytest.mark.long
 def test_kill_9_of_the_process_orphans_its_runs_and_spares_the_others(tmp_path: Path) -> None:
     script = Path(__file__).with_name("killed_process.py")
     first = subprocess.Popen([sys.executable, script, str(tmp_path), "first"], stdout=subprocess.PIPE, text=True)

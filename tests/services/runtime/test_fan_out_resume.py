@@ -198,6 +198,7 @@ def test_1000_items_of_8_kb_and_their_files_are_not_in_memory_at_once(tmp_path: 
     assert grown["grown_mib"] < 80
 
 
+@pytest.mark.long
 def test_kill_9_in_the_middle_orphans_the_run_and_a_resume_executes_no_completed_item_again(tmp_path: Path) -> None:
     script = Path(__file__).with_name("killed_fan_out.py")
     first = subprocess.Popen([sys.executable, script, str(tmp_path), "first"], stdout=subprocess.PIPE, text=True)

@@ -51,13 +51,20 @@ def test_a_page_that_lacks_a_table_is_refused() -> None:
         with_tables(DOCUMENT.replace("<!-- fields of Environment -->", ""))
 
 
-@pytest.mark.parametrize(("name", "field"), FIELDS, ids=[name for name, _ in FIELDS])
-def test_every_field_is_described_and_has_a_valid_example(name: str, field: Field) -> None:
-    assert field.about.endswith(".")
+def test_every_field_is_described() -> None:
+    assert len(FIELDS) > 200
+    assert [name for name, field in FIELDS if not field.about.endswith(".")] == []
+
+
+def test_every_field_has_a_valid_example() -> None:
+    assert {name: problems for name, field in FIELDS if (problems := problems_of_example(name, field))} == {}
+
+
+def problems_of_example(name: str, field: Field) -> list[Problem]:
     problems: list[Problem] = []
     (node,) = read_documents(json.dumps(field.example), problems)
     field.shape.read(node, name, problems)
-    assert problems == []
+    return problems
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

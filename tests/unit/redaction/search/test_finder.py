@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -42,7 +43,6 @@ _LABELS = st.sampled_from(["", "notes", "ssn", "phone", "tax id", "passport no",
 _CELLS = st.lists(st.tuples(st.lists(_FRAGMENTS | _BESIDE, max_size=4).map("".join), _LABELS), min_size=1, max_size=20)
 _TEXTS = st.lists(_FRAGMENTS, max_size=25).map("".join)
 _LONG_TEXTS = st.lists(_FRAGMENTS, min_size=60, max_size=120).map(lambda parts: "".join(parts * 3))
-_FINDERS = {floor: Finder(ENTITY_TYPES, floor) for floor in (0.5, 0.8, 0.9, 1.0)}
 _SLOW = settings(
     deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
@@ -52,7 +52,7 @@ _SLOW = settings(
 @given(text=_TEXTS, floor=st.sampled_from([0.5, 0.8, 1.0]))
 @example(text="\u212a \u017f ssn 123456789", floor=0.8)
 def test_the_prefilter_misses_nothing(text: str, floor: float) -> None:
-    assert _FINDERS[floor].find(text) == _reference(floor, text)
+    assert _finder(floor).find(text) == _reference(floor, text)
 
 
 @settings(deadline=None, max_examples=200)
@@ -65,13 +65,13 @@ def test_the_prefilter_misses_nothing_that_words_and_labels_tell(
     text = "\n".join(cell for cell, _ in cells)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spans, "WINDOW", window)
-        assert _FINDERS[floor].find(text, PieceLabels(starts, labels)) == _reference(floor, text, starts, labels)
+        assert _finder(floor).find(text, PieceLabels(starts, labels)) == _reference(floor, text, starts, labels)
 
 
 @pytest.mark.parametrize(("gap", "found"), [(34, 1), (35, 1), (36, 0)])
 def test_the_prefilter_reads_as_far_as_a_context_reaches(gap: int, found: int) -> None:
     text = "phone" + " " * gap + "2125552671"
-    assert len(_FINDERS[0.8].find(text)) == len(_reference(0.8, text)) == found
+    assert len(_finder(0.8).find(text)) == len(_reference(0.8, text)) == found
 
 
 @_SLOW
@@ -79,13 +79,13 @@ def test_the_prefilter_reads_as_far_as_a_context_reaches(gap: int, found: int) -
 def test_windows_find_what_the_whole_text_holds(text: str, window: int, floor: float) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spans, "WINDOW", window)
-        assert _FINDERS[floor].find(text) == _reference(floor, text)
+        assert _finder(floor).find(text) == _reference(floor, text)
 
 
 @_SLOW
 @given(text=_LONG_TEXTS, sizes=st.lists(st.integers(1, 5000), min_size=1), lines=st.booleans())
 def test_a_stream_is_swept_as_the_whole_text_is(text: str, sizes: list[int], lines: bool) -> None:
-    finder = _FINDERS[0.5]
+    finder = _finder(0.5)
     text = text if lines else text.replace("\n", " ")
     streamed = "".join(sweep_stream(_blocks(text, sizes), finder.find_all, replaced, batch=1))
     assert streamed == replaced(text, _reference(0.5, text))
@@ -93,7 +93,7 @@ def test_a_stream_is_swept_as_the_whole_text_is(text: str, sizes: list[int], lin
 
 @pytest.mark.parametrize("size", [20, 35, 50, 200])
 def test_a_cut_keeps_the_lines_above_whole(size: int) -> None:
-    finder = _FINDERS[0.8]
+    finder = _finder(0.8)
     text = "".join(f"{' so'[: number % 4]}Regards,\n\nAnna Kowalska\n" for number in range(400))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spans, "WINDOW", size)
@@ -115,8 +115,13 @@ def test_a_chain_longer_than_a_batch_leaks_nothing() -> None:
     assert set(swept.split("[CRYPTO]")) == {""}
 
 
+@cache
+def _finder(floor: float) -> Finder:
+    return Finder(ENTITY_TYPES, floor)
+
+
 def _reference(floor: float, text: str, starts: Sequence[int] = (), labels: Sequence[str] = ()) -> list[Match]:
-    return find_by_every_rule(_FINDERS[floor].rules, text, floor, starts, labels)
+    return find_by_every_rule(_finder(floor).rules, text, floor, starts, labels)
 
 
 def _blocks(text: str, sizes: list[int]) -> list[str]:
