@@ -23,6 +23,15 @@ INDEX: Final = "index"
 _COMMENT: Final = re.compile(r"^ *<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 _NO_SLUG: Final = re.compile(r"[^\w\- ]")
 
+_SHOWN: Final = (
+    # What scrolls sideways can be reached by keys.
+    ("<pre><code", '<pre tabindex="0"><code'),
+    ("<table>", '<div class="table wide" tabindex="0" role="group" aria-label="Table"><table>'),
+    ("</table>", "</table></div>"),
+    # The head of a column of names, and the paragraph of a picture.
+    ("<th></th>", "<td></td>"),
+    ("<p></p>\n", ""),
+)
 _EXPLAINED: Final = tuple(
     (re.compile(path), section)
     for path, section in (
@@ -84,15 +93,13 @@ def document(name: str) -> Document | None:
     for token in tokens:
         if token.type == "inline" and token.children:
             token.children = _with_own_links(token.children, posixpath.dirname(name))
+        # The console's policy allows no style attribute.
+        token.attrs.pop("style", None)
     html = parser.renderer.render(tokens, parser.options, {})
-    # What scrolls sideways can be reached by keys.
-    html = (
-        html.replace("<pre><code", '<pre tabindex="0"><code')
-        .replace("<p></p>\n", "")
-        .replace("<table>", '<div class="table wide" tabindex="0" role="group" aria-label="Table"><table>')
-    )
+    for written, shown in _SHOWN:
+        html = html.replace(written, shown)
     # HTML in the Markdown is escaped, and the documents are the package's own.
-    return Document(title, Markup(html.replace("</table>", "</table></div>")))  # noqa: S704
+    return Document(title, Markup(html))  # noqa: S704
 
 
 def _path(name: str) -> Path | None:

@@ -75,6 +75,7 @@ def test_a_document_is_a_page_of_headings_text_and_no_comments(name: str) -> Non
     assert page.count("<h1") == 1
     assert "&lt;!--" not in page
     assert "<img" not in page
+    assert not re.search("<[^>]* style=", page)
     assert len(page.encode()) < MOST_BYTES
 
 
