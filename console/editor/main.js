@@ -5,6 +5,7 @@ import { lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { Compartment, EditorState } from "@codemirror/state";
 import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { StyleModule } from "style-mod";
+import { pythonBlocks } from "./python.js";
 import { manifestLanguage } from "./yaml.js";
 
 // The console's policy allows no <style>: the rules become a style sheet of the document, in a layer below the console's.
@@ -32,7 +33,7 @@ export function replace(area, { readSchema, label, help, longest, changed }) {
         lineNumbers(), lintGutter(), history(), drawSelection(), indentOnInput(),
         highlightActiveLine(), indentUnit.of("  "), EditorState.tabSize.of(2),
         keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap, indentWithTab]),
-        manifestLanguage, later.of([]),
+        manifestLanguage, pythonBlocks, later.of([]),
         EditorState.changeFilter.of((change) => !change.docChanged || change.newDoc.length <= Math.max(longest, change.startState.doc.length)),
         EditorView.contentAttributes.of({ "aria-labelledby": label, "aria-describedby": help, autocapitalize: "off", tabindex: "0" }),
         EditorView.updateListener.of((update) => {

@@ -76,7 +76,7 @@ def test_yaml_has_colours(editing: Screen) -> None:
 
 def test_a_block_of_text_has_one_colour_until_it_ends(editing: Screen) -> None:
     page = editing.page
-    write(page, 'code: |\n  a: "1" # no comment\n\n  b: [c]\nnext: "two\n  lines: of text"\nlast: [1, {a: b}] # why\n')
+    write(page, 'text: |\n  a: "1" # no comment\n\n  b: [c]\nnext: "two\n  lines: of text"\nlast: [1, {a: b}] # why\n')
     colours = [
         [part.evaluate("(part) => getComputedStyle(part).color") for part in line.locator("span").all()]
         for line in page.locator(".cm-line").all()
@@ -85,6 +85,45 @@ def test_a_block_of_text_has_one_colour_until_it_ends(editing: Screen) -> None:
     assert [*first, *second, *inside] == [opened] * 3
     assert len({key, block, opened}) == 3
     assert [last[0], last[2], last[-1] in {key, block, opened}] == [key, key, False]
+
+
+CODE = """kind: Agent
+name: coloured
+type: python
+code: |
+  # why
+  def run(context):
+      text = '''two
+      lines'''
+
+      return {"n": 1}
+description: def of nothing
+"""
+
+
+def test_python_in_a_block_of_code_has_colours_of_its_own(editing: Screen) -> None:
+    page = editing.page
+    write(page, CODE)
+    lines = page.locator(".cm-line")
+    # The colour of each character as it is seen: that of the innermost element.
+    seen = """(line) => {
+        const walk = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
+        const found = {};
+        while (walk.nextNode()) {
+            const colour = getComputedStyle(walk.currentNode.parentElement).color;
+            for (const word of walk.currentNode.textContent.trim().split(/\\s+/).filter(Boolean)) found[word] = colour;
+        }
+        return found;
+    }"""
+    expect(lines.nth(5).locator("span span").first).to_have_text("def")
+    comment, define, text, rest, gap, give, after = (lines.nth(number).evaluate(seen) for number in range(4, 11))
+    assert define["def"] == give["return"]
+    assert text["'''two"] == rest["lines'''"] == give['"n"']
+    assert gap == {}
+    colours = [comment["#"], define["def"], define["run"], text["text"], text["'''two"]]
+    assert len(set(colours)) == 5
+    assert after["def"] == after["nothing"] != define["def"], "the block has ended"
+    assert wrong_in_both_schemes(page, "with code") == {}
 
 
 def test_a_new_line_is_indented_as_its_field_needs(editing: Screen) -> None:
