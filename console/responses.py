@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from aiohttp import web
 
 from console.http.protection import form_token
+from console.rendering.documents import help_address
 from console.rendering.templates import Rendering
 from console.rendering.times import zone_named
 from console.sessions import Sessions, Visitor
@@ -80,6 +81,7 @@ class Responses:
             "preferences": preferences,
             "zone": zone_named(preferences.time_zone),
             "approvals_waiting": visitor.waiting,
+            "help": help_address(request.path),
         }
         response.text = self._rendering.page(view.template, context)
         return response

@@ -1,6 +1,8 @@
 """Files of approvals: whole tables and texts by pages, pictures, pages of documents, and downloads."""
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from console.addresses import approval_address
@@ -24,6 +26,9 @@ from workflow_api.v1.reviews_pb2 import (
 _ALONE: Final = PartLimits(parts=1, chars=75_000, rows=100, size=80_000, pages=5, below=1)
 _PAGE_NUMBER: Final = re.compile(r"[0-9]{1,4}")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_BEGINS: Final = re.compile(r"[0-9]{1,9}(,[0-9]{1,9})*")
+_MOST_BEFORE: Final = 100
+"""Most earlier pages that an address lists."""
 
 
 async def show_part(visit: Visit) -> PageResult:
@@ -43,12 +48,26 @@ async def show_part(visit: Visit) -> PageResult:
         request = GetReviewRowsRequest(approval_id=approval_id, output_id=part.output_id, first=begin)
         table = await visit.services.call("ReviewsService/GetReviewRows", request)
         shown = table_excerpt(int(number), part, table, begin, _ALONE, first=begin)
-    unit = "row" if part.table is not None else "page" if part.pages else "character"
-    earlier = (
-        max(0, begin - (_ALONE.rows if unit == "row" else _ALONE.pages)) if begin and unit != "character" else None
-    )
-    context = {"address": approval_address(approval_id), "shown": shown, "unit": unit, "earlier": earlier}
+    before = _begins_before(visit.query.get("before", ""), begin)
+    context = {
+        "address": approval_address(approval_id),
+        "shown": shown,
+        "unit": "row" if part.table is not None else "page" if part.pages else "character",
+        "earlier": before[-1] if before else None,
+        "before_earlier": _listed(before[:-1]),
+        "before_next": _listed([*before, begin]),
+    }
     return View("approvals/part.html", context)
+
+
+def _begins_before(listed: str, begin: int) -> list[int]:
+    """Returns where the pages before this one begin, as the address lists them: how much fits on a page differs."""
+    found = [int(each) for each in listed.split(",")] if _BEGINS.fullmatch(listed) else []
+    return found if all(first < second for first, second in pairwise([*found, begin])) else []
+
+
+def _listed(begins: Sequence[int]) -> str:
+    return ",".join(map(str, begins[-_MOST_BEFORE:]))
 
 
 async def download(visit: Visit) -> PageResult:

@@ -41,6 +41,7 @@ MAX_COMMENT_CHARS: Final = rules_of(DecideApprovalRequest.DESCRIPTOR.fields_by_n
 _LIMITS: Final = PartLimits(parts=20, chars=10_000, rows=50, pages=2)
 GONE: Final = View("approvals/gone.html", status=404)
 """Page of an approval, or a part of one, that does not wait."""
+_PREPARING: Final = "Nothing was decided: what this is about is still being prepared. Decide once it is shown here."
 _PAGE: Final = 100
 _POLL_SECONDS: Final = 1.0
 
@@ -68,10 +69,14 @@ async def decide(visit: Visit) -> PageResult:
     if len(comment) > MAX_COMMENT_CHARS:
         problem = f"The comment has {len(comment):,} characters; at most {MAX_COMMENT_CHARS:,} are allowed."
         return await _approval_page(visit, comment=comment, problem=problem)
+    known = await review_if_any(visit)
+    if known is not None and known.preparing:
+        # A form may come without the buttons of a page. Where the preparation failed, people may decide.
+        return await _approval_page(visit, comment=comment, problem=_PREPARING)
     texts = sent_texts(visit.form) if DECISIONS[decision] else {}
-    known = await review_if_any(visit) if texts else None
     # A rejection needs no values.
-    values = form_values(known.pending.form_schema, texts) if known and known.pending.HasField("form_schema") else None
+    schema = known.pending.form_schema if known is not None and known.pending.HasField("form_schema") else ""
+    values = form_values(schema, texts) if schema and texts else None
     try:
         decided = await record(visit.services, approval_id, decision, comment, values)
     except Refusal as refusal:

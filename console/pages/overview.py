@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
+from console.approvals import deadline_of
 from console.pages.approvals import waiting_text
 from console.pages.first_steps import first_steps
 from console.rendering.day_charts import DURATIONS, OUTCOMES, durations_chart, outcomes_chart, succeeded_share
@@ -53,7 +54,7 @@ async def show(visit: Visit) -> PageResult:
         "failed": _number(len(failures.items), more=failures.more),
         "since": failures.since,
         "decides": visit.may("RunsService/DecideApproval"),
-        "waiting": [(each, waiting_text(each)) for each in waiting[:_SHOWN]],
+        "waiting": [(each, waiting_text(each), deadline_of(each)) for each in waiting[:_SHOWN]],
         "waits": _number(len(waiting), more=more_waiting),
         "running": [found.run for found in running.items[:_SHOWN]],
         "runs": _number(len(running.items), more=running.HasField("next_page_token")),

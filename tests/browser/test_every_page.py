@@ -83,6 +83,7 @@ def paths(console: Service) -> list[str]:
         *("/resources/graphs/graph-of-every-page", "/resources/graphs/nothing"),
         *("/deployment/health", "/deployment/retention", "/resources/secrets", "/resources/sets"),
         *("/preferences", "/password", "/passkeys", "/passkeys/add", "/passkeys/codes", "/sign-in"),
+        *("/help", "/help/console", "/help/agents", "/help/how-to/keys", "/help/nothing"),
         *("/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
         *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),
         *(f"/runs/{failed}", f"/runs/{done['run_id']}", f"/runs/{waiting}", "/runs/run_nothing"),

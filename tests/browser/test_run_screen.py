@@ -273,6 +273,18 @@ SMALL = """() => [...document.querySelectorAll("main :is(a, button, summary)")].
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_texts_of_the_graph_can_be_read_on_every_screen(wide: Screen, failed: str, width: int) -> None:
+    page = wide.page
+    page.set_viewport_size({"width": width, "height": 844})
+    wide.open(f"/runs/{failed}")
+    smallest = """() => Math.min(...[...document.querySelectorAll(".graph .dag text")].map(
+        (text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))"""
+    assert page.evaluate(smallest) >= 11
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the frame scrolls, not the page"
+    expect(page.locator(".graph a[aria-current] rect")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_the_screen_fits_and_excludes_nobody(
     caller: Caller, workflows: dict[str, str], failed: str, signed_in: NewPerson, width: int
 ) -> None:

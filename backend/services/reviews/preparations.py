@@ -1,6 +1,7 @@
 """Jobs that make slow previews, each once while callers wait briefly, and the storage of their results with the run."""
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
@@ -23,6 +24,9 @@ _MOST_WAITING: Final = 2
 """Most waiting callers: each holds a thread that calls of the public API need too; further callers must ask again."""
 
 
+FAILURE_SECONDS: Final = 60.0
+"""Seconds for which callers get the error of a job that failed, before one begins it again: a job may take longer to
+fail than its callers wait, and each would be told to ask again."""
 _MOST_RESULTS: Final = 32
 """Most results kept for callers who have not asked again; above it, finished results are dropped."""
 
@@ -30,22 +34,27 @@ _MOST_RESULTS: Final = 32
 class Preparations(Generic[T]):
     """Runs jobs by name in a few threads, one job of a name at a time. Thread-safe."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, now: Callable[[], float] = time.monotonic) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=name)
+        self._now = now
         self._lock = threading.Lock()
         self._making: dict[str, Future[T]] = {}
+        self._failed_at: dict[str, float] = {}
         self._waiting = threading.Semaphore(_MOST_WAITING)
 
     def result(self, name: str, make: Callable[[], T]) -> T | None:
         """Returns the result of `make`, or None if it is not ready within seconds: the caller asks again.
 
-        An error of `make` is raised to the next caller.
+        An error of `make` is raised to every caller of the next minute.
         """
         making = self._begin(name, make)
         if not self._wait_until_done(making):
             return None
         with self._lock:
-            self._making.pop(name, None)
+            if making.exception() is None:
+                self._making.pop(name, None)
+            else:
+                self._failed_at.setdefault(name, self._now())
         return making.result()
 
     def close(self) -> None:
@@ -62,12 +71,16 @@ class Preparations(Generic[T]):
         return making.done()
 
     def _begin(self, name: str, make: Callable[[], T]) -> Future[T]:
-        """Returns the job under way, or begins it; its result is kept for the next caller."""
+        """Returns the job under way, or begins it; its result is kept for the next caller, an error for a while."""
         with self._lock:
+            if (failed_at := self._failed_at.get(name)) is not None and self._now() - failed_at >= FAILURE_SECONDS:
+                self._making.pop(name, None)
+                del self._failed_at[name]
             found = self._making.get(name)
             if found is None:
                 if len(self._making) >= _MOST_RESULTS:
                     self._making = {each: future for each, future in self._making.items() if not future.done()}
+                    self._failed_at.clear()
                 found = self._making[name] = self._threads.submit(make)
             return found
 

@@ -156,6 +156,8 @@ class ReviewFiles:
             found = self._renderer.picture(source, file.key_id)
         if isinstance(found, str):
             raise _unreadable(found)
+        # Its metadata stays: a policy that redacts shows no picture, any other lets the same people download the file
+        # as it is, and the metadata of a photograph says which side is up.
         yield from self._bytes(file, found.media_type)
 
     def _page(self, file: ReviewedFile, number: int) -> Iterator[reviews_pb2.GetReviewFileResponse]:

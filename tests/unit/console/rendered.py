@@ -60,6 +60,7 @@ def page_of(view: View) -> str:
         "path": "/keys",
         "notice": "",
         "navigation": [],
+        "help": "/help",
         "approvals_waiting": None,
         "zone": UTC,
     }

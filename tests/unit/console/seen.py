@@ -135,6 +135,7 @@ def sent_html(answer: PageResult, user: User = ADMINISTRATOR) -> str:
         "csrf": "token",
         "path": "/",
         "navigation": [],
+        "help": "/help",
         "approvals_waiting": None,
         "zone": UTC,
         "notice": "",

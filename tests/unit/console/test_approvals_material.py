@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from html import unescape
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -24,9 +25,15 @@ def page(material: ReviewMaterial, path: str = "", query: Mapping[str, str] = {}
 def read_on(material: ReviewMaterial, first: str, number: int) -> list[str]:
     """The pages of one part, from that of the approval on."""
     pages = [first]
-    while found := re.search(rf'/material/{number}\?begin=([0-9]+)" rel="next"', pages[-1]):
-        pages.append(page(material, "/material/{number}", {"begin": found[1]}, number=str(number)))
+    while query := query_of(pages[-1], number, "next"):
+        pages.append(page(material, "/material/{number}", query, number=str(number)))
     return pages
+
+
+def query_of(text: str, number: int, relation: str) -> dict[str, str]:
+    """The query of a page's link to the next page of a part, or to the earlier one; empty where there is none."""
+    found = re.search(rf'/material/{number}\?([^"]+)" rel="{relation}"', text)
+    return dict(parse_qsl(unescape(found[1]))) if found else {}
 
 
 @pytest.mark.parametrize("filler", ["m", "<", "😀", "&\n"])
@@ -46,6 +53,36 @@ def test_all_rows_of_a_wide_table_can_be_read_on_small_pages() -> None:
     pages = read_on(material, page(material), 0)
     rows = [row for each in pages for row in re.findall(r"<tr><td>([0-9]+) ", each)]
     assert rows == [str(n) for n in range(50)]
+
+
+@pytest.mark.parametrize("kind", ["table", "text"])
+def test_earlier_leads_to_the_page_that_was_there_before(kind: str) -> None:
+    # Longer and longer rows, so that each page has fewer of them.
+    rows = [ReviewRow(cells=[f"{n} {'<' * min(290, 4 * n)}"] * 30) for n in range(80)]
+    table = ReviewTable(columns=["c"] * 30, rows=rows)
+    long = ReviewFile(path="s/t", table=table) if kind == "table" else ReviewFile(path="s/t")
+    if kind == "text":
+        long.text.text = "".join(f"{n} {'<' * min(n, 3_000)}\n" for n in range(600))
+    material = ReviewMaterial(parameters=ReviewText(text="{}"), steps=[ReviewStep(step="s", files=[long])])
+    queries = [{"begin": "0"}]
+    pages = [page(material, "/material/{number}", queries[0], number="0")]
+    while query := query_of(pages[-1], 0, "next"):
+        queries.append(query)
+        pages.append(page(material, "/material/{number}", query, number="0"))
+    assert len(pages) > 3
+    for back in range(len(pages) - 1, 0, -1):
+        query = query_of(pages[back], 0, "prev")
+        assert query == queries[back - 1]
+        assert page(material, "/material/{number}", query, number="0") == pages[back - 1]
+
+
+@pytest.mark.parametrize("before", ["", "9,3", "40", "x", "1," * 9])
+def test_an_address_that_lists_no_earlier_pages_leads_to_the_beginning_alone(before: str) -> None:
+    step = ReviewStep(step="s", files=[ReviewFile(path="s/t.csv", table=TABLE)], files_total=1)
+    material = ReviewMaterial(parameters=ReviewText(text="{}"), steps=[step])
+    text = page(material, "/material/{number}", {"begin": "20", "before": before}, number="0")
+    assert "From its beginning" in text
+    assert not query_of(text, 0, "prev")
 
 
 def test_all_files_of_many_steps_are_reached_on_small_pages() -> None:

@@ -151,6 +151,24 @@ def test_a_decision_calls_the_service_and_redirects_to_the_run(decision: str, ap
     assert decisions(backend) == [DecideApprovalRequest(approval_id="apr_1", approve=approve, comment=comment or None)]
 
 
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_nothing_is_decided_before_the_material_is_shown(decision: str) -> None:
+    backend = services(shown=review(pending(), preparing=True))
+    answer = answered(backend, "POST", ONE, HERE, form={"decision": decision, "comment": "Because"})
+    assert isinstance(answer, View)
+    assert answer.status == 400
+    page = html(answer)
+    assert "Nothing was decided: what this is about is still being prepared." in page
+    assert "Because</textarea>" in page
+    assert not decisions(backend)
+
+
+def test_a_decision_is_taken_where_the_preparation_failed() -> None:
+    backend = services(shown=review(pending(), problem="What it is about could not be read."))
+    assert isinstance(answered(backend, "POST", ONE, HERE, form={"decision": "reject", "comment": ""}), Redirect)
+    assert len(decisions(backend)) == 1
+
+
 @pytest.mark.parametrize("decision", ["", "Approve", "maybe"])
 def test_an_invalid_decision_decides_nothing_and_keeps_the_comment(decision: str) -> None:
     backend = services(pending())

@@ -1,5 +1,6 @@
 """The overview: how things are, by role."""
 
+import re
 from typing import Any
 
 import pytest
@@ -27,7 +28,8 @@ from workflow_api.v1.runs_pb2 import (
 from workflow_api.v1.schedules_pb2 import ListSchedulesResponse, Schedule
 from workflow_api.v1.users_pb2 import ROLE_APPROVER, ROLE_OPERATOR, ROLE_VIEWER, ChosenWorkflows, User
 
-DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 TODAY = 20_700 * DAY_MS
 FAILURES, RUNNING, DAYS = (f"RunListsService/{rpc}" for rpc in ("GetNewestFailures", "ListFoundRuns", "GetRunDays"))
 PENDING = "RunsService/ListPendingApprovals"
@@ -94,6 +96,20 @@ def test_only_approvals_that_the_person_may_decide_wait_for_them() -> None:
     assert "Digest, for 1 min 1 s" in page
     assert page.count("Question ") == 5
     assert [asked.by_deadline for asked in backend.asked(PENDING)] == [True]
+
+
+def test_approvals_that_are_due_soon_or_were_reminded_of_are_marked() -> None:
+    asked = to_timestamp(TODAY)
+    waiting = [
+        pending(number, deadline_at=to_timestamp(TODAY + hours * HOUR_MS)) for number, hours in ((1, 3), (2, 90))
+    ]
+    waiting.append(pending(3, reminded_at=asked))
+    for each in waiting:
+        each.approval.requested_at.CopyFrom(asked)
+        each.waiting.CopyFrom(to_duration(HOUR_MS))
+    page = overview(services(PENDING=ListPendingApprovalsResponse(items=waiting)), APPROVER)
+    assert re.findall('<span class="badge warn">([^<]*)</span>', page) == ["due in 2 h 0 min", "reminded"]
+    assert "due in 3 d" not in page
 
 
 def test_running_runs_are_the_newest_with_their_number() -> None:
