@@ -1,6 +1,7 @@
 """Lists in a real browser: rows by name, chips, order, changes of many runs, and whole words at every width."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -275,7 +276,7 @@ def test_saved_views_fit_every_width_in_both_schemes(failed: list[str], signed_i
         page.get_by_label("Name", exact=True).fill(f"View of {path} with a long name to be cut"[:60])
         page.get_by_role("button", name="Save").click()
         expect(page.get_by_role("list", name="Your views")).to_be_visible()
-    wrong = {}
+    wrong: dict[str, Any] = {}
     for path in ("/runs?status=completed", "/audit", "/approvals/history", "/preferences"):
         screen.open(path)
         wrong |= wrong_in_both_schemes(page, path)

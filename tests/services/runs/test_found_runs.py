@@ -299,7 +299,7 @@ def test_runs_are_ordered_by_known_cost_with_those_without_one_last(world: World
     costs: dict[str, int | None] = {world.finished(): cost for cost in (1_500, 20_000, None)}
     for run_id, cost in costs.items():
         used = [AttemptUsage("a", -1, 1, "test:m", 1, 30, 5, 0, cost)]
-        world.services.database.write(lambda tx, run_id=run_id, used=used: record(tx, run_id, world.clock(), used))
+        world.services.database.write(partial(record, run_id=run_id, at=world.clock(), usages=used))
     cheap, dear, unknown = costs
     assert in_pages(lists, order=run_lists_pb2.RUN_ORDER_COST_DESCENDING) == [dear, cheap, unknown, plain]
     assert in_pages(lists, order=run_lists_pb2.RUN_ORDER_COST_ASCENDING) == [cheap, dear, unknown, plain]
