@@ -285,7 +285,10 @@ class Backend:
             (previews_pb2.DESCRIPTOR, PreviewsServicer(self._previews)),
             (uploads_pb2.DESCRIPTOR, UploadsServicer(self._uploads)),
             (users_pb2.DESCRIPTOR, UsersServicer(services, passwords, settings.users_limit)),
-            (sessions_pb2.DESCRIPTOR, SessionsServicer(sign_ins, provider_sign_ins(services, passwords, settings))),
+            (
+                sessions_pb2.DESCRIPTOR,
+                SessionsServicer(services, sign_ins, provider_sign_ins(services, passwords, settings)),
+            ),
             (passkeys_pb2.DESCRIPTOR, PasskeysServicer(services, passwords, sign_ins)),
             (webhooks_pb2.DESCRIPTOR, WebhooksServicer(services, settings.webhooks)),
         )

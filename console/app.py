@@ -16,6 +16,7 @@ from console.account.ended_sessions import EndedSessions
 from console.account.own_passkeys import OwnPasskeys
 from console.account.preferences import PreferencesPage
 from console.account.provider_sign_in import ProviderSignIn
+from console.account.saved_views import SavedViewForms
 from console.account.second_factor import PASSKEYS, PASSWORD, SecondFactor
 from console.account.sign_in import Account, sign_in_address
 from console.account.sign_in_queue import SignInQueue
@@ -94,6 +95,7 @@ class Console:
             SecondFactor(*shared),
             OwnPasskeys(*shared),
             PreferencesPage(settings, self._responses),
+            SavedViewForms(settings, self._responses),
         )
         self._repeats = FormRepeats()
         self._ended = EndedSessions(settings, self._sessions, self._responses)

@@ -11,9 +11,11 @@ from typing import Final, NamedTuple
 
 from aiohttp import web
 
+from console.account import saved_views
 from console.account.own_passkeys import ADD, CODES, REMOVE, OwnPasskeys
 from console.account.preferences import PREFERENCES, PreferencesPage
 from console.account.provider_sign_in import PROVIDER, RETURN, ProviderSignIn
+from console.account.saved_views import RENAME, SAVE, SavedViewForms
 from console.account.second_factor import PASSKEYS, PASSWORD, SECOND, SIGN_IN, SecondFactor
 from console.account.sign_in import SIGNED_OUT, Account
 from console.definitions import editor, versions
@@ -151,6 +153,9 @@ ROUTES: Final[tuple[VisitorRoute, ...]] = (
     VisitorRoute("POST", CODES, Needs.SIGNED_IN, OwnPasskeys, OwnPasskeys.codes),
     VisitorRoute("GET", PREFERENCES, Needs.SIGNED_IN, PreferencesPage, PreferencesPage.form),
     VisitorRoute("POST", PREFERENCES, Needs.SIGNED_IN, PreferencesPage, PreferencesPage.save),
+    VisitorRoute("POST", SAVE, Needs.SIGNED_IN, SavedViewForms, SavedViewForms.save),
+    VisitorRoute("POST", RENAME, Needs.SIGNED_IN, SavedViewForms, SavedViewForms.rename),
+    VisitorRoute("POST", saved_views.REMOVE, Needs.SIGNED_IN, SavedViewForms, SavedViewForms.remove),
 )
 
 PAGES: Final[tuple[Page, ...]] = (

@@ -77,6 +77,9 @@ _SIGNING_IN: Final = {
         "SignOut",
         "ChangePassword",
         "SetPreferences",
+        "SaveView",
+        "RenameView",
+        "RemoveView",
     ),
     "Passkeys": (
         "BeginPasskeySignIn",

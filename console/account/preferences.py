@@ -16,6 +16,9 @@ from workflow_api.v1.users_pb2 import THEME_DARK, THEME_LIGHT, THEME_UNSPECIFIED
 
 PREFERENCES: Final = "/preferences"
 
+LISTS: Final = {"/runs": "Runs", "/approvals/history": "Decisions", "/audit": "Audit"}
+"""Names of the lists of which views are saved, by their paths."""
+
 _THEMES: Final = {"system": THEME_UNSPECIFIED, "light": THEME_LIGHT, "dark": THEME_DARK}
 _CHOICES: Final = {
     "theme": (("system", "As this device"), ("light", "Light"), ("dark", "Dark")),
@@ -62,7 +65,7 @@ class PreferencesPage:
         self, request: web.Request, visitor: Visitor, chosen: Mapping[str, str], wrong: Mapping[str, str]
     ) -> web.Response:
         zones = [(name, name.replace("_", " ")) for name in zone_names()]
-        context = {"choices": {**_CHOICES, "zone": zones}, "chosen": chosen, "problems": wrong}
+        context = {"choices": {**_CHOICES, "zone": zones}, "chosen": chosen, "problems": wrong, "lists": LISTS}
         return self._responses.view(request, visitor, View("preferences.html", context, 400 if wrong else 200))
 
 

@@ -215,6 +215,7 @@ async def show_history(visit: Visit) -> PageResult:
             "older": "/approvals/history?" + urlencode({**given, "cursor": token}) if token else "",
             "filters": {name: given.get(name, "") for name in _FILTERS},
             "filtered": bool(given),
+            "here": urlencode(given),
             "problems": problems,
             "decisions": [("", "any"), *((name, name) for name in _OUTCOMES)],
             "workflows": [("", "any"), *((each.workflow_id, each.name) for each in workflows)],

@@ -149,6 +149,7 @@ def _view(
         "asked": asked,
         "actions": ACTIONS,
         "filtered": bool(given.keys() - {"size"}),
+        "here": urlencode(given),
         "exported": urlencode({name: value for name, value in given.items() if name != "size"}),
         "link": partial(_link, given),
         "sizes": [(size, f"{size} a page") for size in SIZES],

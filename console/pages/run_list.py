@@ -10,6 +10,7 @@ from console.pages.workflows import every_workflow
 from console.rendering import formatting, times
 from console.rendering.charts import day_strip, day_totals
 from console.run.changes import CHANGES
+from console.sessions import PERSON
 from console.visit import PageEvents, PageResult, View, Visit
 from contract.fields import parse_enum_list
 from contract.refusals import Refusal
@@ -21,6 +22,7 @@ from workflow_api.v1.run_lists_pb2 import (
     GetRunDaysResponse,
     ListFoundRunsRequest,
     ListFoundRunsResponse,
+    RunOrder,
 )
 from workflow_api.v1.runs_pb2 import RunStatus
 from workflow_api.v1.workflows_pb2 import Workflow
@@ -31,7 +33,25 @@ NO_KEY: Final = "none"
 OLDEST: Final = "oldest"
 """The value of `sort` for the oldest runs first; the newest come first without it."""
 
-FILTERS: Final = ("q", "status", "workflow_id", "key", "from", "to", "sort")
+ORDERS: Final = {
+    "duration": RunOrder.RUN_ORDER_DURATION_ASCENDING,
+    "-duration": RunOrder.RUN_ORDER_DURATION_DESCENDING,
+    "cost": RunOrder.RUN_ORDER_COST_ASCENDING,
+    "-cost": RunOrder.RUN_ORDER_COST_DESCENDING,
+    "status": RunOrder.RUN_ORDER_STATUS_ASCENDING,
+    "-status": RunOrder.RUN_ORDER_STATUS_DESCENDING,
+}
+"""Orders by other values of `sort`, which begin with a hyphen for the highest first."""
+
+_SORTS: Final = {
+    "Status": ("status", "-status"),
+    "Created": ("", OLDEST),
+    "Duration": ("-duration", "duration"),
+    "Cost (USD)": ("-cost", "cost"),
+}
+"""Values of `sort` that the head of a column leads to: first the one for a list in another order, then its reverse."""
+
+FILTERS: Final = ("q", "status", "workflow_id", "key", "by", "from", "to", "sort")
 """Names of the filters in the address, and of the order."""
 
 _PAGE: Final = 50
@@ -69,12 +89,14 @@ async def show_list(visit: Visit) -> PageResult:
             "first_page": _address(given) if cursor else "",
             "problem": problem,
             "filters": filters,
-            "views": [(name, _address(view | sort), view == chosen) for name, view in _views(now)],
+            "views": [(name, _address(view | sort), view == chosen) for name, view in _views(visit, now)],
             "chips": [(text, _address(_without(given, name))) for name, text in _chips(chosen, workflows, keys)],
             "unfiltered": _address(sort),
             "most_labels": _MOST_LABELS,
             "sort": filters["sort"],
-            "other_order": _address(_without(given, "sort") if sort else given | {"sort": OLDEST}),
+            "sorts": dict(_sorts(given)),
+            "ordered": filters["sort"] in ORDERS,
+            "ordered_since": answer.ordered_since if answer.HasField("ordered_since") else None,
             "statuses": [("", "any"), *((each, each.replace("_", " ")) for each in _statuses())],
             "workflows": [("", "any"), *((each.workflow_id, each.name) for each in workflows)],
             "keys": keys,
@@ -84,7 +106,8 @@ async def show_list(visit: Visit) -> PageResult:
             "totals": day_totals(days.days),
             "changes": [change for change in CHANGES if visit.may(change.rpc)],
             "here": urlencode(given),
-            "stream": "" if problem or cursor else "/runs/stream?" + urlencode(given),
+            # Reading thousands of runs anew every few seconds would cost more than a live list is worth.
+            "stream": "" if problem or cursor or filters["sort"] in ORDERS else "/runs/stream?" + urlencode(given),
         },
         status=400 if problem else 200,
     )
@@ -118,10 +141,21 @@ def _without(given: Mapping[str, str], left_out: str) -> dict[str, str]:
     return {name: value for name, value in given.items() if name != left_out}
 
 
-def _views(now: int) -> Sequence[tuple[str, dict[str, str]]]:
-    """Returns the lists that people look for most, by name."""
+def _sorts(given: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yields each head of a column that sorts, with the address of the order and its present `aria-sort`."""
+    sort = given.get("sort", "")
+    for head, (first, reverse) in _SORTS.items():
+        to = reverse if sort == first else first
+        address = _address(_without(given, "sort") | ({"sort": to} if to else {}))
+        ascending = (sort in ORDERS and not sort.startswith("-")) or sort == OLDEST
+        yield head, (address, ("ascending" if ascending else "descending") if sort in (first, reverse) else "none")
+
+
+def _views(visit: Visit, now: int) -> Sequence[tuple[str, dict[str, str]]]:
+    """Returns the lists that people look for most, by name; for those who may start runs, also their own."""
     return (
         ("All", {}),
+        *([("Mine", {"by": visit.user.name})] if visit.may("RunsService/StartRun") else []),
         ("Running", {"status": "running"}),
         ("Waiting", {"status": "queued,waiting_for_approval"}),
         ("Failed since yesterday", {"status": "failed", "from": times.day(now - _DAY_MS)}),
@@ -134,7 +168,15 @@ def _chips(
     """Yields the name of each filter that is given, and the filter in words."""
     names = {each.workflow_id: each.name for each in workflows} | {each.key.key_id: each.key.name for each in keys}
     names[NO_KEY] = "none"
-    labels = {"q": "Find", "status": "Status", "workflow_id": "Workflow", "key": "Key", "from": "From", "to": "To"}
+    labels = {
+        "q": "Find",
+        "status": "Status",
+        "workflow_id": "Workflow",
+        "key": "Key",
+        "by": "Started by",
+        "from": "From",
+        "to": "To",
+    }
     for name, label in labels.items():
         if name in chosen:
             value = chosen[name]
@@ -166,10 +208,14 @@ def found_runs_request(given: Mapping[str, str], page_token: str) -> ListFoundRu
         workflow_id=given.get("workflow_id"),
         page_size=_PAGE,
         page_token=page_token,
-        oldest_first="sort" in given,
+        oldest_first=given.get("sort") == OLDEST,
+        order=ORDERS.get(given.get("sort", ""), RunOrder.RUN_ORDER_UNSPECIFIED),
     )
-    if given.get("sort", OLDEST) != OLDEST:
-        raise Refusal("invalid_filter", f"sort must be {OLDEST}, or left out for the newest first.")
+    if given.get("sort", OLDEST) not in (OLDEST, *ORDERS):
+        choices = ", ".join((OLDEST, *ORDERS))
+        raise Refusal("invalid_filter", f"sort must be one of {choices}, or left out for the newest first.")
+    if "by" in given:
+        request.started_by = given["by"] if ":" in given["by"] else f"{PERSON}{given['by']}"
     if "key" in given:
         request.key_id = "" if given["key"] == NO_KEY else given["key"]
     if "from" in given:

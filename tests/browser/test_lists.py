@@ -1,6 +1,7 @@
 """Lists in a real browser: rows by name, chips, order, changes of many runs, and whole words at every width."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -139,6 +140,23 @@ def test_chips_remove_one_filter_each_and_the_head_of_the_column_turns_the_order
     assert screen.complaints == []
 
 
+def test_heads_of_columns_order_by_duration_on_a_telephone_as_well(failed: list[str], signed_in: NewPerson) -> None:
+    screen = signed_in("orderer", ROLE_ADMINISTRATOR)
+    page = screen.page
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        screen.open("/runs?q=batch%3Dlists")
+        page.get_by_role("link", name="Duration").click()
+        assert "sort=-duration" in screen.path
+        expect(page.get_by_role("columnheader", name="Duration")).to_have_attribute("aria-sort", "descending")
+        page.get_by_role("link", name="Duration").click()
+        assert "sort=duration" in screen.path
+        assert sorted(ids(page)) == sorted(failed)
+        page.get_by_role("link", name="Created").click()
+        assert ids(page) == failed[::-1]
+    assert screen.complaints == []
+
+
 @pytest.fixture
 def without_script(chromium: Browser, console: Service) -> Iterator[Screen]:
     context = chromium.new_context(viewport={"width": 1280, "height": 800}, java_script_enabled=False)
@@ -221,4 +239,52 @@ def test_at_390_pixels_a_row_is_a_card_in_the_order_of_the_columns(failed: list[
     expect(page.get_by_label("All of this page")).to_be_visible()
     expect(page.get_by_role("link", name="Created")).to_be_visible()
     assert wrong_in_both_schemes(page, "the list of runs") == {}
+    assert screen.complaints == []
+
+
+def test_a_view_is_saved_renamed_and_removed_without_script(
+    failed: list[str], signed_in: NewPerson, without_script: Screen
+) -> None:
+    signed_in("saver", ROLE_ADMINISTRATOR)
+    page = without_script.page
+    without_script.open("/sign-in")
+    without_script.sign_in("saver", "the password of saver")
+    without_script.open("/runs?q=batch%3Dlists&status=failed")
+    page.get_by_text("Save this view").click()
+    page.get_by_label("Name", exact=True).fill("Failed of <lists>")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".notice")).to_have_text("The view Failed of <lists> is saved.")
+    without_script.open("/runs")
+    page.get_by_role("link", name="Failed of <lists>").click()
+    assert ids(page) == failed[::-1]
+    expect(page.get_by_role("link", name="Failed of <lists>")).to_have_attribute("aria-current", "true")
+    expect(page.get_by_text("Save this view")).to_have_count(0)
+    page.get_by_role("link", name="Edit your views").click()
+    page.get_by_label("New name of Failed of <lists>").fill("Broken")
+    page.get_by_role("button", name="Rename").click()
+    expect(page.get_by_role("link", name="Broken")).to_have_attribute("href", "/runs?q=batch%3Dlists&status=failed")
+    page.get_by_role("button", name="Remove").click()
+    expect(page.get_by_role("link", name="Broken")).to_have_count(0)
+
+
+def test_saved_views_fit_every_width_in_both_schemes(failed: list[str], signed_in: NewPerson) -> None:
+    screen = signed_in("fitter", ROLE_ADMINISTRATOR)
+    page = screen.page
+    for path in ("/runs?status=failed", "/audit?actor=user%3Afitter", "/approvals/history?decision=approved"):
+        screen.open(path)
+        page.get_by_text("Save this view").click()
+        page.get_by_label("Name", exact=True).fill(f"View of {path} with a long name to be cut"[:60])
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_role("list", name="Your views")).to_be_visible()
+    wrong: dict[str, Any] = {}
+    for path in ("/runs?status=completed", "/audit", "/approvals/history", "/preferences"):
+        screen.open(path)
+        wrong |= wrong_in_both_schemes(page, path)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            if (wide := page.evaluate("document.documentElement.scrollWidth")) > width:
+                wrong[f"{path} at {width}"] = {"wide": wide}
+            if found := page.evaluate(SMALL):
+                wrong[f"{path} at {width}"] = found
+    assert wrong == {}
     assert screen.complaints == []

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import NamedTuple
 
 from backend.common.paging import Paging
 from backend.common.states import RunStatus
@@ -10,38 +10,69 @@ from backend.services.dependencies import Services
 from backend.services.runs import list_sql, messages, search_sql
 from backend.services.runs.list_sql import RunSummaryRow
 from backend.services.runs.rules import RunFilters, read_filters
+from backend.services.runs.run_orders import COST_ORDERS, MOST_ORDERED, RunPosition, in_order, position_in
 from backend.storage.database import Tx
 from contract.times import set_milliseconds
 from workflow_api.v1 import run_lists_pb2
 
-_LEAST_OF_AN_ID: Final = len("run_") + 6
-
 
 class RunSearch:
-    """Search of runs by id, client reference, label and filters."""
+    """Search of runs by id, client reference, label, starter and filters."""
 
     def __init__(self, services: Services) -> None:
         self._database = services.database
         self._cursors = services.cursors
+        self._clock = services.clock
 
     def page(
         self, request: run_lists_pb2.ListFoundRunsRequest, workflow_ids: frozenset[str] | None
     ) -> run_lists_pb2.ListFoundRunsResponse:
         """Returns a page of matching runs in their order; raises ApiError `invalid_filter`, then as `Paging`."""
-        filters = read_filters(request).within(workflow_ids)
-        oldest_first = request.oldest_first
+        filters = read_filters(request)
+        wanted = _Wanted(
+            request.search.strip(),
+            request.key_id if request.HasField("key_id") else None,
+            request.started_by if request.HasField("started_by") else None,
+        )
+        if request.order:
+            # Bounds of time hold for the choice of the ordered runs, which begins with the newest.
+            newest_first = replace(filters, oldest_first=False)
+            return self._ordered_page(request, wanted, newest_first.within(workflow_ids))
         paging = Paging(self._cursors, request)
         after = None if paging.after is None else (int(paging.after[0]), str(paging.after[1]))
-        key_id = request.key_id if request.HasField("key_id") else None
 
         def work(tx: Tx) -> run_lists_pb2.ListFoundRunsResponse:
-            text, most = request.search.strip(), paging.rows_to_read
-            parts = [_found(tx, text, key_id, each, after, most) for each in filters]
-            rows, stopped = _cut(parts, most, oldest_first)
+            most = paging.rows_to_read
+            parts = [_found(tx, wanted, each, after, most) for each in filters.within(workflow_ids)]
+            rows, stopped = _cut(parts, most, filters.oldest_first)
             shown, token = paging.cut(rows, lambda row: (row.created_at, row.run_id))
             if token is None and stopped is not None:
                 token = paging.token_after(stopped)
             return run_lists_pb2.ListFoundRunsResponse(items=_messages(tx, shown), next_page_token=token)
+
+        return self._database.snapshot(work)
+
+    def _ordered_page(
+        self, request: run_lists_pb2.ListFoundRunsRequest, wanted: "_Wanted", filters: Sequence[RunFilters]
+    ) -> run_lists_pb2.ListFoundRunsResponse:
+        """Returns a page of the newest matching runs in an order other than by time."""
+        order = request.order
+        paging = Paging(self._cursors, request, of=str(order))
+        # Durations of unfinished runs are those at the time of the first page, so that no run moves between pages.
+        now = self._clock() if paging.after is None else int(paging.after[0])
+        after = None if paging.after is None else RunPosition.read(paging.after[1:])
+
+        def work(tx: Tx) -> run_lists_pb2.ListFoundRunsResponse:
+            parts = [_found(tx, wanted, each, None, MOST_ORDERED + 1) for each in filters]
+            rows, stopped = _cut(parts, MOST_ORDERED + 1, oldest_first=False)
+            older, rows = len(rows) > MOST_ORDERED or stopped is not None, rows[:MOST_ORDERED]
+            costs = search_sql.known_costs(tx, [row.run_id for row in rows]) if order in COST_ORDERS else {}
+            ordered = in_order(order, rows, costs, now, after)
+            shown, token = paging.cut(ordered, lambda row: (now, *position_in(order, row, costs, now)))
+            answer = run_lists_pb2.ListFoundRunsResponse(items=_messages(tx, shown), next_page_token=token)
+            if older and rows:
+                set_milliseconds(answer.ordered_since, rows[-1].created_at)
+            return answer
 
         return self._database.snapshot(work)
 
@@ -69,13 +100,22 @@ _RunPage = tuple[Sequence[RunSummaryRow], search_sql.FoundRunPosition | None]
 """The first matching runs, and the position at which the search stopped before it had found enough of them."""
 
 
-def _found(
-    tx: Tx, text: str, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int
-) -> _RunPage:
+class _Wanted(NamedTuple):
+    """Text, key and starter that runs must have; an empty text and None are no filter."""
+
+    text: str
+    key_id: str | None
+    started_by: str | None
+
+
+def _found(tx: Tx, wanted: _Wanted, filters: RunFilters, after: tuple[int, str] | None, limit: int) -> _RunPage:
+    text, key_id, started_by = wanted
+    if started_by is not None:
+        return search_sql.by_starter(tx, started_by, text, key_id, filters, after, limit)
     if not text:
         return list_sql.page(tx, key_id, filters, after, limit), None
     found = list_sql.page(tx, key_id, replace(filters, client_reference=text), after, limit)
-    if text.startswith("run_") and len(text) >= _LEAST_OF_AN_ID:
+    if search_sql.is_start_of_id(text):
         found += search_sql.by_id(tx, text, key_id, filters, after, limit)
     # The whole text is tried as a value too, because a value may contain an equals sign.
     name, equals, value = text.partition("=")

@@ -6,6 +6,7 @@ from typing import Final
 from backend.services.users.rules import SESSION_MS
 from backend.services.users.sign_in import NewSession
 from backend.services.users.sql import SessionRow
+from backend.services.users.views import stored_views
 from backend.storage.tables.users import UserRow
 from contract.roles import ROLE_NAMES
 from contract.times import to_timestamp
@@ -41,7 +42,12 @@ def session_message(session: NewSession, *, needs_passkey: bool) -> sessions_pb2
 
 
 def user_message(
-    row: UserRow | SessionRow, *, created_at: int | None = None, passkeys: int = 0, needs_passkey: bool = False
+    row: UserRow | SessionRow,
+    *,
+    created_at: int | None = None,
+    passkeys: int = 0,
+    needs_passkey: bool = False,
+    with_views: bool = False,
 ) -> users_pb2.User:
     """Returns a user as a message; `created_at` replaces the row's, which in a session's row is the session's."""
     chosen = chosen_workflows(row)
@@ -57,6 +63,10 @@ def user_message(
         passkeys=passkeys,
         needs_passkey=needs_passkey,
         preferences=None if row.preferences is None else _preferences(row.preferences),
+        views=[
+            users_pb2.SavedView(name=name, address=address)
+            for name, address in (stored_views(row.views) if with_views else {}).items()
+        ],
     )
 
 

@@ -19,6 +19,7 @@ from backend.services.users.passwords import Passwords
 from backend.services.users.permissions import permissions_of
 from backend.services.users.rules import SESSION_MS
 from backend.services.users.sign_in import NewSession, SignIns
+from backend.services.users.views import SavedViews
 from backend.storage.tables.users import PasskeyRow
 from contract.times import to_timestamp
 from workflow_api.v1 import (
@@ -90,9 +91,10 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
 class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
     """Signs people in and out for the console."""
 
-    def __init__(self, sign_ins: SignIns, provider: ProviderSignIns | None = None) -> None:
+    def __init__(self, services: Services, sign_ins: SignIns, provider: ProviderSignIns | None = None) -> None:
         self._sign_ins = sign_ins
         self._provider = provider
+        self._views = SavedViews(services, sign_ins)
 
     def SignIn(self, request: sessions_pb2.SignInRequest, context: grpc.ServicerContext) -> sessions_pb2.Session:
         """Begins a session."""
@@ -132,6 +134,7 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
                 session,
                 created_at=session.user_created_at,
                 needs_passkey=self._sign_ins.needs_passkey(session),
+                with_views=True,
             ),
             expires_at=to_timestamp(session.created_at + SESSION_MS),
         )
@@ -154,6 +157,18 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         if zone and zone not in available_timezones():
             raise invalid("preferences.time_zone", "must be a zone of the time zone database, such as Europe/Berlin")
         return user_message(self._sign_ins.set_preferences(request.token, preferences_text(request.preferences)))
+
+    def SaveView(self, request: sessions_pb2.SaveViewRequest, context: grpc.ServicerContext) -> users_pb2.User:
+        """Adds a view to those of a person."""
+        return user_message(self._views.add(request.token, request.view.name, request.view.address), with_views=True)
+
+    def RenameView(self, request: sessions_pb2.RenameViewRequest, context: grpc.ServicerContext) -> users_pb2.User:
+        """Renames a view of a person."""
+        return user_message(self._views.rename(request.token, request.name, request.new_name), with_views=True)
+
+    def RemoveView(self, request: sessions_pb2.RemoveViewRequest, context: grpc.ServicerContext) -> users_pb2.User:
+        """Removes a view of a person."""
+        return user_message(self._views.remove(request.token, request.name), with_views=True)
 
     def ChangePassword(
         self, request: sessions_pb2.ChangePasswordRequest, context: grpc.ServicerContext

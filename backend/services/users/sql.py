@@ -36,6 +36,7 @@ class SessionRow(NamedTuple):
     issuer: str | None
     subject: str | None
     preferences: str | None
+    views: str | None
 
 
 _GET = Query(UserRow, select_row(UserRow, users).where(users.c.name == bindparam("name")))
@@ -130,7 +131,10 @@ def count_other_administrators(tx: Tx, name: str) -> int:
 
 def add(tx: Tx, columns: dict[str, object]) -> None:
     """Writes a new person."""
-    tx.enqueue(_INSERT, **{"workflow_ids": None, "issuer": None, "subject": None, "preferences": None, **columns})
+    tx.enqueue(
+        _INSERT,
+        **{"workflow_ids": None, "issuer": None, "subject": None, "preferences": None, "views": None, **columns},
+    )
 
 
 def edit(tx: Tx, row: UserRow, changes: dict[str, object]) -> None:

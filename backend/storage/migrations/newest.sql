@@ -308,7 +308,7 @@ CREATE TABLE users (
 	password_is_temporary INTEGER NOT NULL, 
 	created_at BIGINT NOT NULL, 
 	signed_in_at BIGINT, 
-	disabled_at BIGINT, workflow_ids TEXT, issuer TEXT, subject TEXT, preferences TEXT, 
+	disabled_at BIGINT, workflow_ids TEXT, issuer TEXT, subject TEXT, preferences TEXT, views TEXT, 
 	CONSTRAINT pk_users PRIMARY KEY (name)
 );
 CREATE TABLE sessions (
@@ -688,4 +688,5 @@ CREATE TABLE approval_snoozes (
 	CONSTRAINT pk_approval_snoozes PRIMARY KEY (approval_id, person), 
 	CONSTRAINT fk_approval_snoozes_approval_id_approvals FOREIGN KEY(approval_id) REFERENCES approvals (approval_id) ON DELETE CASCADE
 );
-INSERT INTO alembic_version (version_num) VALUES ('0041');
+CREATE INDEX ix_audit_records_starts ON audit_records (actor, at, target) WHERE action = 'run.started';
+INSERT INTO alembic_version (version_num) VALUES ('0042');

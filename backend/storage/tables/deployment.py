@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text
 
-from backend.storage.tables.metadata import METADATA
+from backend.storage.tables.metadata import METADATA, partial_index
 
 deployments = Table(
     "deployments",
@@ -101,6 +101,8 @@ audit_records = Table(
     Index("ix_audit_records_of_actor", "actor", "at", "audit_id"),
     Index("ix_audit_records_of_action", "action", "at", "audit_id"),
     Index("ix_audit_records_of_target", "target", "at", "audit_id"),
+    # Runs that a person started, in the order of the list of runs; starts with keys are not audited.
+    partial_index("ix_audit_records_starts", "actor", "at", "target", where="action = 'run.started'"),
 )
 
 

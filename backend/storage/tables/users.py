@@ -26,6 +26,8 @@ users = Table(
     Column("subject", Text),
     # How pages are shown, as JSON; null for the defaults.
     Column("preferences", Text),
+    # Saved views, as a JSON array of [name, address]; null for none.
+    Column("views", Text),
     # Of one person each: all changes of people hold one lock.
     Index("ix_users_identity", "issuer", "subject"),
 )
@@ -45,6 +47,7 @@ class UserRow(NamedTuple):
     issuer: str | None = None
     subject: str | None = None
     preferences: str | None = None
+    views: str | None = None
 
 
 sessions = Table(

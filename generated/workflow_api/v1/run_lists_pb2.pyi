@@ -11,6 +11,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from workflow_api.v1 import runs_pb2 as _runs_pb2
 import builtins as _builtins
 import sys
@@ -22,6 +23,48 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _RunOrder:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RunOrderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RunOrder.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    RUN_ORDER_UNSPECIFIED: _RunOrder.ValueType  # 0
+    """By time of creation."""
+    RUN_ORDER_DURATION_ASCENDING: _RunOrder.ValueType  # 1
+    """By duration, of a run that has not finished so far; the shortest first."""
+    RUN_ORDER_DURATION_DESCENDING: _RunOrder.ValueType  # 2
+    """The longest first."""
+    RUN_ORDER_COST_ASCENDING: _RunOrder.ValueType  # 3
+    """By the known cost of models; the lowest first."""
+    RUN_ORDER_COST_DESCENDING: _RunOrder.ValueType  # 4
+    """The highest first."""
+    RUN_ORDER_STATUS_ASCENDING: _RunOrder.ValueType  # 5
+    """By status, in the order of RunStatus: queued runs first."""
+    RUN_ORDER_STATUS_DESCENDING: _RunOrder.ValueType  # 6
+    """Cancelled and failed runs first."""
+
+class RunOrder(_RunOrder, metaclass=_RunOrderEnumTypeWrapper):
+    """Orders of runs that are not by time of creation. Runs that are equal in it are in the order of time, newest first; runs
+    without the value, as without a known cost, come last.
+    """
+
+RUN_ORDER_UNSPECIFIED: RunOrder.ValueType  # 0
+"""By time of creation."""
+RUN_ORDER_DURATION_ASCENDING: RunOrder.ValueType  # 1
+"""By duration, of a run that has not finished so far; the shortest first."""
+RUN_ORDER_DURATION_DESCENDING: RunOrder.ValueType  # 2
+"""The longest first."""
+RUN_ORDER_COST_ASCENDING: RunOrder.ValueType  # 3
+"""By the known cost of models; the lowest first."""
+RUN_ORDER_COST_DESCENDING: RunOrder.ValueType  # 4
+"""The highest first."""
+RUN_ORDER_STATUS_ASCENDING: RunOrder.ValueType  # 5
+"""By status, in the order of RunStatus: queued runs first."""
+RUN_ORDER_STATUS_DESCENDING: RunOrder.ValueType  # 6
+"""Cancelled and failed runs first."""
+Global___RunOrder: _TypeAlias = RunOrder  # noqa: Y015
 
 @_typing.final
 class ListFoundRunsRequest(_message.Message):
@@ -38,6 +81,8 @@ class ListFoundRunsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     OLDEST_FIRST_FIELD_NUMBER: _builtins.int
+    ORDER_FIELD_NUMBER: _builtins.int
+    STARTED_BY_FIELD_NUMBER: _builtins.int
     search: _builtins.str
     """Only runs whose id this is or begins with (from `run_` and six characters on), whose client reference it is, or that
     have a label of this value; as `name=value` a label of that name and value.
@@ -51,7 +96,13 @@ class ListFoundRunsRequest(_message.Message):
     page_token: _builtins.str
     """`next_page_token` of the page before."""
     oldest_first: _builtins.bool
-    """The oldest runs first; the newest first without it."""
+    """The oldest runs first; the newest first without it. Nothing with an `order`."""
+    order: Global___RunOrder.ValueType
+    """Another order than by time."""
+    started_by: _builtins.str
+    """Only runs that this person or tool started without a key, named as in the audit trail (`user:ana`), within the 400
+    days that audit records are kept.
+    """
     @_builtins.property
     def status(self) -> _containers.RepeatedScalarFieldContainer[_runs_pb2.RunStatus.ValueType]:
         """Only runs in one of these statuses."""
@@ -76,10 +127,12 @@ class ListFoundRunsRequest(_message.Message):
         page_size: _builtins.int | None = ...,
         page_token: _builtins.str = ...,
         oldest_first: _builtins.bool = ...,
+        order: Global___RunOrder.ValueType = ...,
+        started_by: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_created_after", b"_created_after", "_created_before", b"_created_before", "_key_id", b"_key_id", "_page_size", b"_page_size", "_workflow_id", b"_workflow_id", "created_after", b"created_after", "created_before", b"created_before", "key_id", b"key_id", "page_size", b"page_size", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_created_after", b"_created_after", "_created_before", b"_created_before", "_key_id", b"_key_id", "_page_size", b"_page_size", "_started_by", b"_started_by", "_workflow_id", b"_workflow_id", "created_after", b"created_after", "created_before", b"created_before", "key_id", b"key_id", "page_size", b"page_size", "started_by", b"started_by", "workflow_id", b"workflow_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_created_after", b"_created_after", "_created_before", b"_created_before", "_key_id", b"_key_id", "_page_size", b"_page_size", "_workflow_id", b"_workflow_id", "created_after", b"created_after", "created_before", b"created_before", "key_id", b"key_id", "oldest_first", b"oldest_first", "page_size", b"page_size", "page_token", b"page_token", "search", b"search", "status", b"status", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_created_after", b"_created_after", "_created_before", b"_created_before", "_key_id", b"_key_id", "_page_size", b"_page_size", "_started_by", b"_started_by", "_workflow_id", b"_workflow_id", "created_after", b"created_after", "created_before", b"created_before", "key_id", b"key_id", "oldest_first", b"oldest_first", "order", b"order", "page_size", b"page_size", "page_token", b"page_token", "search", b"search", "started_by", b"started_by", "status", b"status", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__created_after: _TypeAlias = _typing.Literal["created_after"]  # noqa: Y015
     _WhichOneofArgType__created_after: _TypeAlias = _typing.Literal["_created_after", b"_created_after"]  # noqa: Y015
@@ -89,6 +142,8 @@ class ListFoundRunsRequest(_message.Message):
     _WhichOneofArgType__key_id: _TypeAlias = _typing.Literal["_key_id", b"_key_id"]  # noqa: Y015
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    _WhichOneofReturnType__started_by: _TypeAlias = _typing.Literal["started_by"]  # noqa: Y015
+    _WhichOneofArgType__started_by: _TypeAlias = _typing.Literal["_started_by", b"_started_by"]  # noqa: Y015
     _WhichOneofReturnType__workflow_id: _TypeAlias = _typing.Literal["workflow_id"]  # noqa: Y015
     _WhichOneofArgType__workflow_id: _TypeAlias = _typing.Literal["_workflow_id", b"_workflow_id"]  # noqa: Y015
     @_typing.overload
@@ -99,6 +154,8 @@ class ListFoundRunsRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__key_id) -> _WhichOneofReturnType__key_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__started_by) -> _WhichOneofReturnType__started_by | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__workflow_id) -> _WhichOneofReturnType__workflow_id | None: ...
 
@@ -193,25 +250,36 @@ class ListFoundRunsResponse(_message.Message):
 
     ITEMS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    ORDERED_SINCE_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """Where the next page begins; absent on the last one."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___FoundRun]:
         """The runs."""
 
+    @_builtins.property
+    def ordered_since(self) -> _timestamp_pb2.Timestamp:
+        """With an `order`: when the oldest of the ordered runs was created, where older runs may match; absent where none do."""
+
     def __init__(
         self,
         *,
         items: _abc.Iterable[Global___FoundRun] | None = ...,
         next_page_token: _builtins.str | None = ...,
+        ordered_since: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "_ordered_since", b"_ordered_since", "next_page_token", b"next_page_token", "ordered_since", b"ordered_since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "_ordered_since", b"_ordered_since", "items", b"items", "next_page_token", b"next_page_token", "ordered_since", b"ordered_since"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
     _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    _WhichOneofReturnType__ordered_since: _TypeAlias = _typing.Literal["ordered_since"]  # noqa: Y015
+    _WhichOneofArgType__ordered_since: _TypeAlias = _typing.Literal["_ordered_since", b"_ordered_since"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ordered_since) -> _WhichOneofReturnType__ordered_since | None: ...
 
 Global___ListFoundRunsResponse: _TypeAlias = ListFoundRunsResponse  # noqa: Y015
 

@@ -67,8 +67,9 @@ class RunListsServiceServicer:
     """
 
     def ListFoundRuns(self, request, context):
-        """The runs of every key and person that a text and filters leave, newest first or oldest first. A page may have fewer runs than asked
-        for and still name a next one: a search by a label that many runs have looks at 2,000 of them for one page.
+        """The runs of every key and person that a text and filters leave, newest first or in another order. A page may have
+        fewer runs than asked for and still name a next one: a search by a label that many runs have looks at 2,000 of them
+        for one page. An order that is not by time is of the newest 2,000 runs that match.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -36,8 +36,9 @@ class RunListsServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RunListsServiceAsyncStub: ...
     ListFoundRuns: _grpc.UnaryUnaryMultiCallable[_run_lists_pb2.ListFoundRunsRequest, _run_lists_pb2.ListFoundRunsResponse]
-    """The runs of every key and person that a text and filters leave, newest first or oldest first. A page may have fewer runs than asked
-    for and still name a next one: a search by a label that many runs have looks at 2,000 of them for one page.
+    """The runs of every key and person that a text and filters leave, newest first or in another order. A page may have
+    fewer runs than asked for and still name a next one: a search by a label that many runs have looks at 2,000 of them
+    for one page. An order that is not by time is of the newest 2,000 runs that match.
     """
     ListChildRuns: _grpc.UnaryUnaryMultiCallable[_run_lists_pb2.ListChildRunsRequest, _run_lists_pb2.ListChildRunsResponse]
     """The runs that steps of a run started, its children, in the order of their starts. They are in no other list."""
@@ -54,8 +55,9 @@ class RunListsServiceAsyncStub(RunListsServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListFoundRuns: _aio.UnaryUnaryMultiCallable[_run_lists_pb2.ListFoundRunsRequest, _run_lists_pb2.ListFoundRunsResponse]  # type: ignore[assignment]
-    """The runs of every key and person that a text and filters leave, newest first or oldest first. A page may have fewer runs than asked
-    for and still name a next one: a search by a label that many runs have looks at 2,000 of them for one page.
+    """The runs of every key and person that a text and filters leave, newest first or in another order. A page may have
+    fewer runs than asked for and still name a next one: a search by a label that many runs have looks at 2,000 of them
+    for one page. An order that is not by time is of the newest 2,000 runs that match.
     """
     ListChildRuns: _aio.UnaryUnaryMultiCallable[_run_lists_pb2.ListChildRunsRequest, _run_lists_pb2.ListChildRunsResponse]  # type: ignore[assignment]
     """The runs that steps of a run started, its children, in the order of their starts. They are in no other list."""
@@ -75,8 +77,9 @@ class RunListsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_lists_pb2.ListFoundRunsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_run_lists_pb2.ListFoundRunsResponse, _abc.Awaitable[_run_lists_pb2.ListFoundRunsResponse]]:
-        """The runs of every key and person that a text and filters leave, newest first or oldest first. A page may have fewer runs than asked
-        for and still name a next one: a search by a label that many runs have looks at 2,000 of them for one page.
+        """The runs of every key and person that a text and filters leave, newest first or in another order. A page may have
+        fewer runs than asked for and still name a next one: a search by a label that many runs have looks at 2,000 of them
+        for one page. An order that is not by time is of the newest 2,000 runs that match.
         """
 
     @_abc_1.abstractmethod

@@ -282,6 +282,90 @@ class SetPreferencesRequest(_message.Message):
 Global___SetPreferencesRequest: _TypeAlias = SetPreferencesRequest  # noqa: Y015
 
 @_typing.final
+class SaveViewRequest(_message.Message):
+    """Saves a view."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    VIEW_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """The session's token."""
+    @_builtins.property
+    def view(self) -> _users_pb2.SavedView:
+        """The view, with a name that none of the person's views has."""
+
+    def __init__(
+        self,
+        *,
+        token: _builtins.str = ...,
+        view: _users_pb2.SavedView | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["view", b"view"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["token", b"token", "view", b"view"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SaveViewRequest: _TypeAlias = SaveViewRequest  # noqa: Y015
+
+@_typing.final
+class RenameViewRequest(_message.Message):
+    """Renames a view."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    NEW_NAME_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """The session's token."""
+    name: _builtins.str
+    """The name of the view."""
+    new_name: _builtins.str
+    """The new name, which none of the person's other views has."""
+    def __init__(
+        self,
+        *,
+        token: _builtins.str = ...,
+        name: _builtins.str = ...,
+        new_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "new_name", b"new_name", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenameViewRequest: _TypeAlias = RenameViewRequest  # noqa: Y015
+
+@_typing.final
+class RemoveViewRequest(_message.Message):
+    """Removes a view."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """The session's token."""
+    name: _builtins.str
+    """The name of the view."""
+    def __init__(
+        self,
+        *,
+        token: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveViewRequest: _TypeAlias = RemoveViewRequest  # noqa: Y015
+
+@_typing.final
 class SignOutRequest(_message.Message):
     """Ends a session."""
 

@@ -71,6 +71,21 @@ class SessionsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_sessions__pb2.SetPreferencesRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_users__pb2.User.FromString,
                 _registered_method=True)
+        self.SaveView = channel.unary_unary(
+                '/workflow_api.v1.SessionsService/SaveView',
+                request_serializer=workflow__api_dot_v1_dot_sessions__pb2.SaveViewRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_users__pb2.User.FromString,
+                _registered_method=True)
+        self.RenameView = channel.unary_unary(
+                '/workflow_api.v1.SessionsService/RenameView',
+                request_serializer=workflow__api_dot_v1_dot_sessions__pb2.RenameViewRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_users__pb2.User.FromString,
+                _registered_method=True)
+        self.RemoveView = channel.unary_unary(
+                '/workflow_api.v1.SessionsService/RemoveView',
+                request_serializer=workflow__api_dot_v1_dot_sessions__pb2.RemoveViewRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_users__pb2.User.FromString,
+                _registered_method=True)
         self.ChangePassword = channel.unary_unary(
                 '/workflow_api.v1.SessionsService/ChangePassword',
                 request_serializer=workflow__api_dot_v1_dot_sessions__pb2.ChangePasswordRequest.SerializeToString,
@@ -134,6 +149,27 @@ class SessionsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SaveView(self, request, context):
+        """Adds a view to those of a session's person, who has 30 at most.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RenameView(self, request, context):
+        """Gives a saved view of a session's person another name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveView(self, request, context):
+        """Removes a saved view of a session's person; one that is gone already is no error.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ChangePassword(self, request, context):
         """Changes the password of a session's person, and ends their other sessions. A wrong password counts as at sign-in.
         """
@@ -177,6 +213,21 @@ def add_SessionsServiceServicer_to_server(servicer, server):
             'SetPreferences': grpc.unary_unary_rpc_method_handler(
                     servicer.SetPreferences,
                     request_deserializer=workflow__api_dot_v1_dot_sessions__pb2.SetPreferencesRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_users__pb2.User.SerializeToString,
+            ),
+            'SaveView': grpc.unary_unary_rpc_method_handler(
+                    servicer.SaveView,
+                    request_deserializer=workflow__api_dot_v1_dot_sessions__pb2.SaveViewRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_users__pb2.User.SerializeToString,
+            ),
+            'RenameView': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenameView,
+                    request_deserializer=workflow__api_dot_v1_dot_sessions__pb2.RenameViewRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_users__pb2.User.SerializeToString,
+            ),
+            'RemoveView': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveView,
+                    request_deserializer=workflow__api_dot_v1_dot_sessions__pb2.RemoveViewRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_users__pb2.User.SerializeToString,
             ),
             'ChangePassword': grpc.unary_unary_rpc_method_handler(
@@ -374,6 +425,87 @@ class SessionsService:
             target,
             '/workflow_api.v1.SessionsService/SetPreferences',
             workflow__api_dot_v1_dot_sessions__pb2.SetPreferencesRequest.SerializeToString,
+            workflow__api_dot_v1_dot_users__pb2.User.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SaveView(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.SessionsService/SaveView',
+            workflow__api_dot_v1_dot_sessions__pb2.SaveViewRequest.SerializeToString,
+            workflow__api_dot_v1_dot_users__pb2.User.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RenameView(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.SessionsService/RenameView',
+            workflow__api_dot_v1_dot_sessions__pb2.RenameViewRequest.SerializeToString,
+            workflow__api_dot_v1_dot_users__pb2.User.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveView(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.SessionsService/RemoveView',
+            workflow__api_dot_v1_dot_sessions__pb2.RemoveViewRequest.SerializeToString,
             workflow__api_dot_v1_dot_users__pb2.User.FromString,
             options,
             channel_credentials,

@@ -53,6 +53,12 @@ class SessionsServiceStub:
     """Ends a session; one that has ended already is no error."""
     SetPreferences: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.SetPreferencesRequest, _users_pb2.User]
     """Replaces a person's stored preferences of how pages are shown."""
+    SaveView: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.SaveViewRequest, _users_pb2.User]
+    """Adds a view to those of a session's person, who has 30 at most."""
+    RenameView: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.RenameViewRequest, _users_pb2.User]
+    """Gives a saved view of a session's person another name."""
+    RemoveView: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.RemoveViewRequest, _users_pb2.User]
+    """Removes a saved view of a session's person; one that is gone already is no error."""
     ChangePassword: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.ChangePasswordRequest, _users_pb2.User]
     """Changes the password of a session's person, and ends their other sessions. A wrong password counts as at sign-in."""
 
@@ -80,6 +86,12 @@ class SessionsServiceAsyncStub(SessionsServiceStub):
     """Ends a session; one that has ended already is no error."""
     SetPreferences: _aio.UnaryUnaryMultiCallable[_sessions_pb2.SetPreferencesRequest, _users_pb2.User]  # type: ignore[assignment]
     """Replaces a person's stored preferences of how pages are shown."""
+    SaveView: _aio.UnaryUnaryMultiCallable[_sessions_pb2.SaveViewRequest, _users_pb2.User]  # type: ignore[assignment]
+    """Adds a view to those of a session's person, who has 30 at most."""
+    RenameView: _aio.UnaryUnaryMultiCallable[_sessions_pb2.RenameViewRequest, _users_pb2.User]  # type: ignore[assignment]
+    """Gives a saved view of a session's person another name."""
+    RemoveView: _aio.UnaryUnaryMultiCallable[_sessions_pb2.RemoveViewRequest, _users_pb2.User]  # type: ignore[assignment]
+    """Removes a saved view of a session's person; one that is gone already is no error."""
     ChangePassword: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ChangePasswordRequest, _users_pb2.User]  # type: ignore[assignment]
     """Changes the password of a session's person, and ends their other sessions. A wrong password counts as at sign-in."""
 
@@ -146,6 +158,30 @@ class SessionsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_users_pb2.User, _abc.Awaitable[_users_pb2.User]]:
         """Replaces a person's stored preferences of how pages are shown."""
+
+    @_abc_1.abstractmethod
+    def SaveView(
+        self,
+        request: _sessions_pb2.SaveViewRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_users_pb2.User, _abc.Awaitable[_users_pb2.User]]:
+        """Adds a view to those of a session's person, who has 30 at most."""
+
+    @_abc_1.abstractmethod
+    def RenameView(
+        self,
+        request: _sessions_pb2.RenameViewRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_users_pb2.User, _abc.Awaitable[_users_pb2.User]]:
+        """Gives a saved view of a session's person another name."""
+
+    @_abc_1.abstractmethod
+    def RemoveView(
+        self,
+        request: _sessions_pb2.RemoveViewRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_users_pb2.User, _abc.Awaitable[_users_pb2.User]]:
+        """Removes a saved view of a session's person; one that is gone already is no error."""
 
     @_abc_1.abstractmethod
     def ChangePassword(

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bworkflow_api/v1/users.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"4\n\x0f\x43hosenWorkflows\x12!\n\x0cworkflow_ids\x18\x01 \x03(\tB\x0b\xba\xbb\x18\x07H2Z\x03\x18\x80\x01\"\x9f\x03\n\x04User\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.Role\x12\x10\n\x08\x64isabled\x18\x03 \x01(\x08\x12.\n\ncreated_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x0csigned_in_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12\x1d\n\x15password_is_temporary\x18\x06 \x01(\x08\x12:\n\x0b\x64\x65\x63ides_for\x18\n \x01(\x0b\x32 .workflow_api.v1.ChosenWorkflowsH\x01\x88\x01\x01\x12\x13\n\x0bof_provider\x18\x0b \x01(\x08\x12\x10\n\x08passkeys\x18\x0c \x01(\x05\x12\x15\n\rneeds_passkey\x18\r \x01(\x08\x12\x31\n\x0bpreferences\x18\x0e \x01(\x0b\x32\x1c.workflow_api.v1.PreferencesB\x0f\n\r_signed_in_atB\x0e\n\x0c_decides_for\"u\n\x0bPreferences\x12\x19\n\ttime_zone\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x18@\x12%\n\x05theme\x18\x02 \x01(\x0e\x32\x16.workflow_api.v1.Theme\x12\x13\n\x0b\x65xact_times\x18\x03 \x01(\x08\x12\x0f\n\x07\x63ompact\x18\x04 \x01(\x08\"\xf8\x01\n\x11\x43reateUserRequest\x12j\n\x04name\x18\x01 \x01(\tB\\\xba\xbb\x18X\x08\x01\"\x1a[a-z0-9][a-z0-9._@-]{0,99}*81 to 100 of a-z 0-9 . _ @ -, the first a letter or digit\x12+\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.RoleB\x06\xba\xbb\x18\x02\x08\x01\x12:\n\x0b\x64\x65\x63ides_for\x18\x03 \x01(\x0b\x32 .workflow_api.v1.ChosenWorkflowsH\x00\x88\x01\x01\x42\x0e\n\x0c_decides_for\"\xa5\x01\n\x12SetUserRoleRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12+\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.RoleB\x06\xba\xbb\x18\x02\x08\x01\x12:\n\x0b\x64\x65\x63ides_for\x18\x03 \x01(\x0b\x32 .workflow_api.v1.ChosenWorkflowsH\x00\x88\x01\x01\x42\x0e\n\x0c_decides_for\"E\n\x0cUserPassword\x12#\n\x04user\x18\x01 \x01(\x0b\x32\x15.workflow_api.v1.User\x12\x10\n\x08password\x18\x02 \x01(\t\"b\n\x10ListUsersRequest\x12#\n\tpage_size\x18\x01 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xe8\x07@dH\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"k\n\x11ListUsersResponse\x12$\n\x05items\x18\x01 \x03(\x0b\x32\x15.workflow_api.v1.User\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"+\n\x11\x45nableUserRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\",\n\x12\x44isableUserRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\"3\n\x19RemoveUserPasskeysRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\"2\n\x18ResetUserPasswordRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64*k\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x16\n\x12ROLE_ADMINISTRATOR\x10\x01\x12\x11\n\rROLE_APPROVER\x10\x02\x12\x11\n\rROLE_OPERATOR\x10\x03\x12\x0f\n\x0bROLE_VIEWER\x10\x04*T\n\x05Theme\x12\x15\n\x11THEME_UNSPECIFIED\x10\x00\x12\x1a\n\x0bTHEME_LIGHT\x10\x01\x1a\t\xc2\xbb\x18\x05light\x12\x18\n\nTHEME_DARK\x10\x02\x1a\x08\xc2\xbb\x18\x04\x64\x61rk2\xb2\x05\n\x0cUsersService\x12]\n\nCreateUser\x12\".workflow_api.v1.CreateUserRequest\x1a\x1d.workflow_api.v1.UserPassword\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12\x63\n\tListUsers\x12!.workflow_api.v1.ListUsersRequest\x1a\".workflow_api.v1.ListUsersResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12V\n\nEnableUser\x12\".workflow_api.v1.EnableUserRequest\x1a\x15.workflow_api.v1.User\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12W\n\x0b\x44isableUser\x12#.workflow_api.v1.DisableUserRequest\x1a\x15.workflow_api.v1.User\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x0f:\x01\x02\x12X\n\x0bSetUserRole\x12#.workflow_api.v1.SetUserRoleRequest\x1a\x15.workflow_api.v1.User\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12\x65\n\x12RemoveUserPasskeys\x12*.workflow_api.v1.RemoveUserPasskeysRequest\x1a\x15.workflow_api.v1.User\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x0f:\x01\x02\x12l\n\x11ResetUserPassword\x12).workflow_api.v1.ResetUserPasswordRequest\x1a\x1d.workflow_api.v1.UserPassword\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bworkflow_api/v1/users.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"4\n\x0f\x43hosenWorkflows\x12!\n\x0cworkflow_ids\x18\x01 \x03(\tB\x0b\xba\xbb\x18\x07H2Z\x03\x18\x80\x01\"\xca\x03\n\x04User\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.Role\x12\x10\n\x08\x64isabled\x18\x03 \x01(\x08\x12.\n\ncreated_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x0csigned_in_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12\x1d\n\x15password_is_temporary\x18\x06 \x01(\x08\x12:\n\x0b\x64\x65\x63ides_for\x18\n \x01(\x0b\x32 .workflow_api.v1.ChosenWorkflowsH\x01\x88\x01\x01\x12\x13\n\x0bof_provider\x18\x0b \x01(\x08\x12\x10\n\x08passkeys\x18\x0c \x01(\x05\x12\x15\n\rneeds_passkey\x18\r \x01(\x08\x12\x31\n\x0bpreferences\x18\x0e \x01(\x0b\x32\x1c.workflow_api.v1.Preferences\x12)\n\x05views\x18\x0f \x03(\x0b\x32\x1a.workflow_api.v1.SavedViewB\x0f\n\r_signed_in_atB\x0e\n\x0c_decides_for\"\xa3\x01\n\tSavedView\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18<\x12~\n\x07\x61\x64\x64ress\x18\x02 \x01(\tBm\xba\xbb\x18i\x08\x01\"*/[a-z]{1,20}(/[a-z]{1,20})?\\?[!-~]{1,1000}*9the path of a list and 1 to 1,000 characters of its query\"u\n\x0bPreferences\x12\x19\n\ttime_zone\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x18@\x12%\n\x05theme\x18\x02 \x01(\x0e\x32\x16.workflow_api.v1.Theme\x12\x13\n\x0b\x65xact_times\x18\x03 \x01(\x08\x12\x0f\n\x07\x63ompact\x18\x04 \x01(\x08\"\xf8\x01\n\x11\x43reateUserRequest\x12j\n\x04name\x18\x01 \x01(\tB\\\xba\xbb\x18X\x08\x01\"\x1a[a-z0-9][a-z0-9._@-]{0,99}*81 to 100 of a-z 0-9 . _ @ -, the first a letter or digit\x12+\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.RoleB\x06\xba\xbb\x18\x02\x08\x01\x12:\n\x0b\x64\x65\x63ides_for\x18\x03 \x01(\x0b\x32 .workflow_api.v1.ChosenWorkflowsH\x00\x88\x01\x01\x42\x0e\n\x0c_decides_for\"\xa5\x01\n\x12SetUserRoleRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12+\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.RoleB\x06\xba\xbb\x18\x02\x08\x01\x12:\n\x0b\x64\x65\x63ides_for\x18\x03 \x01(\x0b\x32 .workflow_api.v1.ChosenWorkflowsH\x00\x88\x01\x01\x42\x0e\n\x0c_decides_for\"E\n\x0cUserPassword\x12#\n\x04user\x18\x01 \x01(\x0b\x32\x15.workflow_api.v1.User\x12\x10\n\x08password\x18\x02 \x01(\t\"b\n\x10ListUsersRequest\x12#\n\tpage_size\x18\x01 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xe8\x07@dH\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"k\n\x11ListUsersResponse\x12$\n\x05items\x18\x01 \x03(\x0b\x32\x15.workflow_api.v1.User\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"+\n\x11\x45nableUserRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\",\n\x12\x44isableUserRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\"3\n\x19RemoveUserPasskeysRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\"2\n\x18ResetUserPasswordRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64*k\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x16\n\x12ROLE_ADMINISTRATOR\x10\x01\x12\x11\n\rROLE_APPROVER\x10\x02\x12\x11\n\rROLE_OPERATOR\x10\x03\x12\x0f\n\x0bROLE_VIEWER\x10\x04*T\n\x05Theme\x12\x15\n\x11THEME_UNSPECIFIED\x10\x00\x12\x1a\n\x0bTHEME_LIGHT\x10\x01\x1a\t\xc2\xbb\x18\x05light\x12\x18\n\nTHEME_DARK\x10\x02\x1a\x08\xc2\xbb\x18\x04\x64\x61rk2\xb2\x05\n\x0cUsersService\x12]\n\nCreateUser\x12\".workflow_api.v1.CreateUserRequest\x1a\x1d.workflow_api.v1.UserPassword\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12\x63\n\tListUsers\x12!.workflow_api.v1.ListUsersRequest\x1a\".workflow_api.v1.ListUsersResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12V\n\nEnableUser\x12\".workflow_api.v1.EnableUserRequest\x1a\x15.workflow_api.v1.User\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12W\n\x0b\x44isableUser\x12#.workflow_api.v1.DisableUserRequest\x1a\x15.workflow_api.v1.User\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x0f:\x01\x02\x12X\n\x0bSetUserRole\x12#.workflow_api.v1.SetUserRoleRequest\x1a\x15.workflow_api.v1.User\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12\x65\n\x12RemoveUserPasskeys\x12*.workflow_api.v1.RemoveUserPasskeysRequest\x1a\x15.workflow_api.v1.User\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x0f:\x01\x02\x12l\n\x11ResetUserPassword\x12).workflow_api.v1.ResetUserPasswordRequest\x1a\x1d.workflow_api.v1.UserPassword\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,6 +39,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_THEME'].values_by_name["THEME_DARK"]._serialized_options = b'\302\273\030\004dark'
   _globals['_CHOSENWORKFLOWS'].fields_by_name['workflow_ids']._loaded_options = None
   _globals['_CHOSENWORKFLOWS'].fields_by_name['workflow_ids']._serialized_options = b'\272\273\030\007H2Z\003\030\200\001'
+  _globals['_SAVEDVIEW'].fields_by_name['name']._loaded_options = None
+  _globals['_SAVEDVIEW'].fields_by_name['name']._serialized_options = b'\272\273\030\004\010\001\030<'
+  _globals['_SAVEDVIEW'].fields_by_name['address']._loaded_options = None
+  _globals['_SAVEDVIEW'].fields_by_name['address']._serialized_options = b'\272\273\030i\010\001\"*/[a-z]{1,20}(/[a-z]{1,20})?\\?[!-~]{1,1000}*9the path of a list and 1 to 1,000 characters of its query'
   _globals['_PREFERENCES'].fields_by_name['time_zone']._loaded_options = None
   _globals['_PREFERENCES'].fields_by_name['time_zone']._serialized_options = b'\272\273\030\002\030@'
   _globals['_CREATEUSERREQUEST'].fields_by_name['name']._loaded_options = None
@@ -75,34 +79,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_USERSSERVICE'].methods_by_name['RemoveUserPasskeys']._serialized_options = b'\262\273\030\010\010\001\"\001\017:\001\002'
   _globals['_USERSSERVICE'].methods_by_name['ResetUserPassword']._loaded_options = None
   _globals['_USERSSERVICE'].methods_by_name['ResetUserPassword']._serialized_options = b'\262\273\030\t\010\001\"\002\001\017:\001\002'
-  _globals['_ROLE']._serialized_start=1598
-  _globals['_ROLE']._serialized_end=1705
-  _globals['_THEME']._serialized_start=1707
-  _globals['_THEME']._serialized_end=1791
+  _globals['_ROLE']._serialized_start=1807
+  _globals['_ROLE']._serialized_end=1914
+  _globals['_THEME']._serialized_start=1916
+  _globals['_THEME']._serialized_end=2000
   _globals['_CHOSENWORKFLOWS']._serialized_start=112
   _globals['_CHOSENWORKFLOWS']._serialized_end=164
   _globals['_USER']._serialized_start=167
-  _globals['_USER']._serialized_end=582
-  _globals['_PREFERENCES']._serialized_start=584
-  _globals['_PREFERENCES']._serialized_end=701
-  _globals['_CREATEUSERREQUEST']._serialized_start=704
-  _globals['_CREATEUSERREQUEST']._serialized_end=952
-  _globals['_SETUSERROLEREQUEST']._serialized_start=955
-  _globals['_SETUSERROLEREQUEST']._serialized_end=1120
-  _globals['_USERPASSWORD']._serialized_start=1122
-  _globals['_USERPASSWORD']._serialized_end=1191
-  _globals['_LISTUSERSREQUEST']._serialized_start=1193
-  _globals['_LISTUSERSREQUEST']._serialized_end=1291
-  _globals['_LISTUSERSRESPONSE']._serialized_start=1293
-  _globals['_LISTUSERSRESPONSE']._serialized_end=1400
-  _globals['_ENABLEUSERREQUEST']._serialized_start=1402
-  _globals['_ENABLEUSERREQUEST']._serialized_end=1445
-  _globals['_DISABLEUSERREQUEST']._serialized_start=1447
-  _globals['_DISABLEUSERREQUEST']._serialized_end=1491
-  _globals['_REMOVEUSERPASSKEYSREQUEST']._serialized_start=1493
-  _globals['_REMOVEUSERPASSKEYSREQUEST']._serialized_end=1544
-  _globals['_RESETUSERPASSWORDREQUEST']._serialized_start=1546
-  _globals['_RESETUSERPASSWORDREQUEST']._serialized_end=1596
-  _globals['_USERSSERVICE']._serialized_start=1794
-  _globals['_USERSSERVICE']._serialized_end=2484
+  _globals['_USER']._serialized_end=625
+  _globals['_SAVEDVIEW']._serialized_start=628
+  _globals['_SAVEDVIEW']._serialized_end=791
+  _globals['_PREFERENCES']._serialized_start=793
+  _globals['_PREFERENCES']._serialized_end=910
+  _globals['_CREATEUSERREQUEST']._serialized_start=913
+  _globals['_CREATEUSERREQUEST']._serialized_end=1161
+  _globals['_SETUSERROLEREQUEST']._serialized_start=1164
+  _globals['_SETUSERROLEREQUEST']._serialized_end=1329
+  _globals['_USERPASSWORD']._serialized_start=1331
+  _globals['_USERPASSWORD']._serialized_end=1400
+  _globals['_LISTUSERSREQUEST']._serialized_start=1402
+  _globals['_LISTUSERSREQUEST']._serialized_end=1500
+  _globals['_LISTUSERSRESPONSE']._serialized_start=1502
+  _globals['_LISTUSERSRESPONSE']._serialized_end=1609
+  _globals['_ENABLEUSERREQUEST']._serialized_start=1611
+  _globals['_ENABLEUSERREQUEST']._serialized_end=1654
+  _globals['_DISABLEUSERREQUEST']._serialized_start=1656
+  _globals['_DISABLEUSERREQUEST']._serialized_end=1700
+  _globals['_REMOVEUSERPASSKEYSREQUEST']._serialized_start=1702
+  _globals['_REMOVEUSERPASSKEYSREQUEST']._serialized_end=1753
+  _globals['_RESETUSERPASSWORDREQUEST']._serialized_start=1755
+  _globals['_RESETUSERPASSWORDREQUEST']._serialized_end=1805
+  _globals['_USERSSERVICE']._serialized_start=2003
+  _globals['_USERSSERVICE']._serialized_end=2693
 # @@protoc_insertion_point(module_scope)

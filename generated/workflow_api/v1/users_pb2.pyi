@@ -117,6 +117,7 @@ class User(_message.Message):
     PASSKEYS_FIELD_NUMBER: _builtins.int
     NEEDS_PASSKEY_FIELD_NUMBER: _builtins.int
     PREFERENCES_FIELD_NUMBER: _builtins.int
+    VIEWS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that they sign in with."""
     role: Global___Role.ValueType
@@ -147,6 +148,10 @@ class User(_message.Message):
     def preferences(self) -> Global___Preferences:
         """How pages are shown to them; only of a session."""
 
+    @_builtins.property
+    def views(self) -> _containers.RepeatedCompositeFieldContainer[Global___SavedView]:
+        """Lists that they have saved, in the order in which they saved them, 30 at most; only of a session."""
+
     def __init__(
         self,
         *,
@@ -161,10 +166,11 @@ class User(_message.Message):
         passkeys: _builtins.int = ...,
         needs_passkey: _builtins.bool = ...,
         preferences: Global___Preferences | None = ...,
+        views: _abc.Iterable[Global___SavedView] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "preferences", b"preferences", "signed_in_at", b"signed_in_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "disabled", b"disabled", "name", b"name", "needs_passkey", b"needs_passkey", "of_provider", b"of_provider", "passkeys", b"passkeys", "password_is_temporary", b"password_is_temporary", "preferences", b"preferences", "role", b"role", "signed_in_at", b"signed_in_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "disabled", b"disabled", "name", b"name", "needs_passkey", b"needs_passkey", "of_provider", b"of_provider", "passkeys", b"passkeys", "password_is_temporary", b"password_is_temporary", "preferences", b"preferences", "role", b"role", "signed_in_at", b"signed_in_at", "views", b"views"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__decides_for: _TypeAlias = _typing.Literal["decides_for"]  # noqa: Y015
     _WhichOneofArgType__decides_for: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for"]  # noqa: Y015
@@ -176,6 +182,32 @@ class User(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__signed_in_at) -> _WhichOneofReturnType__signed_in_at | None: ...
 
 Global___User: _TypeAlias = User  # noqa: Y015
+
+@_typing.final
+class SavedView(_message.Message):
+    """A list of the console with filters, under a name that one person gave it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The name, once a person."""
+    address: _builtins.str
+    """The path and query of the list, as `/runs?status=failed`."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        address: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SavedView: _TypeAlias = SavedView  # noqa: Y015
 
 @_typing.final
 class Preferences(_message.Message):

@@ -9,12 +9,12 @@ import pytest
 from backend.common.clock import DAY_MS
 from backend.runtime.execution import sql as execution_sql
 from backend.services.model_usage.sql import AttemptUsage, record
-from backend.services.runs import figures, search_sql
+from backend.services.runs import figures, found_runs, search_sql
 from backend.services.runs.figures import RunDays
 from backend.services.runs.servicer import RunListsServicer
 from backend.storage.database import Tx
 from contract.times import milliseconds_of, to_timestamp
-from tests.services.calls import Caller
+from tests.services.calls import Caller, RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import run_lists_pb2, runs_pb2
 
@@ -264,3 +264,100 @@ def test_figures_of_steps_are_of_the_newest_runs(world: World, lists: Caller, mo
     (first,) = found.steps
     assert (first.step, first.ended, first.failed, first.retried) == ("first", 2, 1, 2)
     assert (milliseconds_of(first.median), milliseconds_of(first.p95)) == (2_000, 3_000)
+
+
+def in_pages(lists: Caller, **asked: Any) -> list[str]:
+    """Returns the ids of all runs, read in pages of two."""
+    listed, token = [], ""
+    while True:
+        answer = page(lists, page_size=2, page_token=token, **asked)
+        listed += [each.run.run_id for each in answer.items]
+        if not answer.HasField("next_page_token"):
+            return listed
+        token = answer.next_page_token
+
+
+def test_runs_are_ordered_by_duration_page_by_page_with_those_that_have_not_begun_last(
+    world: World, lists: Caller
+) -> None:
+    queued = world.started()
+    short, long = (world.started() for _ in range(2))
+    for run_id, seconds in ((short, 2), (long, 60)):
+        world.begin(run_id)
+        world.clock.advance(seconds=seconds)
+        world.close(run_id, "completed")
+    running = world.started()
+    world.begin(running)
+    world.clock.advance(seconds=5)
+    assert in_pages(lists, order=run_lists_pb2.RUN_ORDER_DURATION_DESCENDING) == [long, running, short, queued]
+    assert in_pages(lists, order=run_lists_pb2.RUN_ORDER_DURATION_ASCENDING) == [short, running, long, queued]
+
+
+def test_runs_are_ordered_by_known_cost_with_those_without_one_last(world: World, lists: Caller) -> None:
+    plain = world.finished()
+    world.clock.advance(seconds=1)
+    costs: dict[str, int | None] = {world.finished(): cost for cost in (1_500, 20_000, None)}
+    for run_id, cost in costs.items():
+        used = [AttemptUsage("a", -1, 1, "test:m", 1, 30, 5, 0, cost)]
+        world.services.database.write(partial(record, run_id=run_id, at=world.clock(), usages=used))
+    cheap, dear, unknown = costs
+    assert in_pages(lists, order=run_lists_pb2.RUN_ORDER_COST_DESCENDING) == [dear, cheap, unknown, plain]
+    assert in_pages(lists, order=run_lists_pb2.RUN_ORDER_COST_ASCENDING) == [cheap, dear, unknown, plain]
+
+
+def test_runs_are_ordered_by_status_with_filters_and_a_text(world: World, lists: Caller) -> None:
+    completed = world.finished(labels={"team": "a"})
+    world.finished()
+    world.clock.advance(seconds=1)
+    queued = world.started(labels={"team": "a"})
+    order = run_lists_pb2.RUN_ORDER_STATUS_ASCENDING
+    assert in_pages(lists, order=order, search="a") == [queued, completed]
+    assert in_pages(lists, order=order, search="a", status=[COMPLETED]) == [completed]
+    descending = run_lists_pb2.RUN_ORDER_STATUS_DESCENDING
+    assert in_pages(lists, order=descending, search="a", oldest_first=True) == [completed, queued]
+
+
+def test_an_order_is_of_a_bounded_number_of_the_newest_runs_and_says_so(
+    world: World, lists: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(found_runs, "MOST_ORDERED", 2)
+    oldest = world.finished()
+    world.clock.advance(seconds=1)
+    since, order = world.clock(), run_lists_pb2.RUN_ORDER_STATUS_DESCENDING
+    queued = world.started()
+    world.clock.advance(seconds=1)
+    completed = world.finished()
+    answer = page(lists, order=order)
+    assert [each.run.run_id for each in answer.items] == [completed, queued]
+    assert milliseconds_of(answer.ordered_since) == since
+    before = page(lists, order=order, created_before=answer.ordered_since)
+    assert [each.run.run_id for each in before.items] == [oldest]
+    assert not before.HasField("ordered_since")
+
+
+def test_a_page_token_is_of_one_order(world: World, lists: Caller) -> None:
+    for _ in range(3):
+        world.finished()
+    token = page(lists, page_size=2, order=run_lists_pb2.RUN_ORDER_COST_ASCENDING).next_page_token
+    for order in (run_lists_pb2.RUN_ORDER_UNSPECIFIED, run_lists_pb2.RUN_ORDER_COST_DESCENDING):
+        with pytest.raises(RefusedError) as refused:
+            page(lists, page_size=2, page_token=token, order=order)
+        assert list(refused.value.problems) == ["page_token"]
+
+
+def test_runs_of_a_person_are_those_that_they_started(
+    world: World, lists: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_sql, "MOST_EXAMINED", 2)
+    world.started()
+    mine = []
+    for number in range(5):
+        world.clock.advance(seconds=1)
+        mine.append(world.started(labels={"n": str(number)}, client_reference=f"order {number}", key=None))
+    assert in_pages(lists, started_by="tester") == mine[::-1]
+    assert in_pages(lists, started_by="tester", oldest_first=True) == mine
+    assert in_pages(lists, started_by="tester", status=[COMPLETED]) == []
+    assert in_pages(lists, started_by="user:nobody") == []
+    for text in ("order 3", "n=3", "3", mine[3]):
+        assert in_pages(lists, started_by="tester", search=text) == [mine[3]], text
+    assert in_pages(lists, started_by="tester", search="m=3") == []

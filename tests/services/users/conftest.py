@@ -99,7 +99,7 @@ def people_of(services: Services, *, administrators_need_passkey: bool = False) 
     passwords = Passwords()
     sign_ins = SignIns(services, passwords, administrators_need_passkey=administrators_need_passkey)
     others = (
-        (SessionsServicer(sign_ins), SESSIONS),
+        (SessionsServicer(services, sign_ins), SESSIONS),
         (PasskeysServicer(services, passwords, sign_ins), PASSKEYS),
     )
     return People(Caller(UsersServicer(services, passwords, LIMIT), USERS, *others), services)

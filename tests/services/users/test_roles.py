@@ -142,6 +142,9 @@ MATRIX = {
         "SignOut": "aopvc",
         "ChangePassword": "aopvc",
         "SetPreferences": "aopvc",
+        "SaveView": "aopvc",
+        "RenameView": "aopvc",
+        "RemoveView": "aopvc",
     },
     "Schedules": {
         "ListSchedules": "aov",

@@ -68,6 +68,9 @@ class PeopleChannel:
             SESSIONS + "SignOut": self._sign_out,
             SESSIONS + "ChangePassword": self._change_password,
             SESSIONS + "SetPreferences": self._set_preferences,
+            SESSIONS + "SaveView": self._save_view,
+            SESSIONS + "RenameView": self._rename_view,
+            SESSIONS + "RemoveView": self._remove_view,
         }
 
     def begin(self, name: str) -> str:
@@ -137,6 +140,25 @@ class PeopleChannel:
     def _set_preferences(self, request: Any) -> User:
         user = self.people[self.sessions[request.token]]
         user.preferences.CopyFrom(request.preferences)
+        return user
+
+    def _save_view(self, request: Any) -> User:
+        user = self.people[self.sessions[request.token]]
+        if any(view.name == request.view.name for view in user.views):
+            raise Refusal("invalid_request", details=[{"name": "view.name", "reason": "must be another name"}])
+        user.views.append(request.view)
+        return user
+
+    def _rename_view(self, request: Any) -> User:
+        user = self.people[self.sessions[request.token]]
+        if any(view.name == request.new_name for view in user.views):
+            raise Refusal("invalid_request", details=[{"name": "new_name", "reason": "must be another name"}])
+        next(view for view in user.views if view.name == request.name).name = request.new_name
+        return user
+
+    def _remove_view(self, request: Any) -> User:
+        user = self.people[self.sessions[request.token]]
+        user.views.remove(next(view for view in user.views if view.name == request.name))
         return user
 
     def _sign_out(self, request: Any) -> SignOutResponse:

@@ -76,7 +76,7 @@ def configured(people: People, services: Services, provider: IdentityProvider) -
         passwords, secrets = Passwords(), Secrets({"oidc": "env:OIDC"}, {"OIDC": secret})
         known = Provider(Settings(issuer=provider.issuer, **given), secrets, services.clock)
         own = OwnSignIns(services, passwords, administrators_need_passkey=True)
-        sessions = SessionsServicer(own, ProviderSignIns(services, passwords, known, LIMIT))
+        sessions = SessionsServicer(services, own, ProviderSignIns(services, passwords, known, LIMIT))
         call = Caller(UsersServicer(services, passwords, LIMIT), USERS, (sessions, SESSIONS))
         return SignIns(People(call, services), provider)
 

@@ -14,7 +14,7 @@ from contract.times import milliseconds_of, to_duration, to_timestamp
 from tests.unit.console.run_answers import EVIL, summary
 from tests.unit.console.seen import APPROVER, MemoryServices, answered, html, sent_html
 from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, ListKeysResponse
-from workflow_api.v1.run_lists_pb2 import FoundRun, GetRunDaysResponse, ListFoundRunsResponse, RunDay
+from workflow_api.v1.run_lists_pb2 import FoundRun, GetRunDaysResponse, ListFoundRunsResponse, RunDay, RunOrder
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_COMPLETED,
     RUN_STATUS_FAILED,
@@ -99,7 +99,7 @@ def test_a_refused_filter_is_reported_on_the_page(code: str) -> None:
     [
         ({"status": "x"}, "status must be a comma-separated list of queued, "),
         ({"from": "1 May"}, "A day is written as"),
-        ({"sort": "duration"}, "sort must be oldest"),
+        ({"sort": "size"}, "sort must be one of oldest, duration, "),
     ],
 )
 def test_a_filter_that_cannot_be_is_told_without_asking_a_service(query: dict[str, str], message: str) -> None:
@@ -258,3 +258,66 @@ def test_a_refresh_reads_what_changes_and_leaves_the_choices_of_the_filters() ->
     backend = services(found())
     html(answered(backend, "GET", "/runs", refresh=True))
     assert {rpc for rpc, _ in backend.calls} == {FIND, "RunListsService/GetRunDays"}
+
+
+@pytest.mark.parametrize(
+    ("sort", "order", "head"),
+    [
+        (
+            "-duration",
+            RunOrder.RUN_ORDER_DURATION_DESCENDING,
+            'aria-sort="descending"><a href="/runs?sort=duration">Dura',
+        ),
+        ("cost", RunOrder.RUN_ORDER_COST_ASCENDING, 'aria-sort="ascending"><a href="/runs?sort=-cost">Cost'),
+        ("status", RunOrder.RUN_ORDER_STATUS_ASCENDING, 'aria-sort="ascending"><a href="/runs?sort=-status">Status'),
+    ],
+)
+def test_heads_of_columns_order_the_runs_page_by_page(sort: str, order: RunOrder.ValueType, head: str) -> None:
+    backend = services(found(), token="c2")
+    page = html(answered(backend, "GET", "/runs", query={"sort": sort}))
+    (asked,) = backend.asked(FIND)
+    assert (asked.order, asked.oldest_first) == (order, False)
+    assert head in page
+    assert 'aria-sort="none"><a href="/runs">Created</a>' in page
+    assert f'<a href="/runs?sort={sort}&amp;cursor=c2" rel="next">Next</a>' in page
+    assert "data-stream" not in page
+
+
+def test_an_order_of_some_of_the_runs_says_since_when_they_were_created() -> None:
+    backend = services(found())
+    said = "This order has the newest 2,000 runs that match"
+    assert said not in html(answered(backend, "GET", "/runs", query={"sort": "cost"}))
+    backend.answers[FIND] = ListFoundRunsResponse(items=[found()], ordered_since=to_timestamp(DAY))
+    assert said in html(answered(backend, "GET", "/runs", query={"sort": "cost"}))
+
+
+@pytest.mark.parametrize(("by", "actor"), [("ana", "user:ana"), ("cli:root", "cli:root")])
+def test_runs_of_a_person_are_asked_for_by_their_actor(by: str, actor: str) -> None:
+    backend = services(found())
+    page = html(answered(backend, "GET", "/runs", query={"by": by}))
+    (asked,) = backend.asked(FIND)
+    assert asked.started_by == actor
+    assert f"Started by: {by}" in page
+
+
+def test_those_who_may_start_runs_have_a_list_of_their_own() -> None:
+    operator = User(name="olu", role=ROLE_OPERATOR)
+    assert '<a href="/runs?by=olu">Mine</a>' in html(answered(services(), "GET", "/runs", user=operator))
+    assert ">Mine<" not in html(answered(services(), "GET", "/runs", user=User(name="vi", role=ROLE_VIEWER)))
+
+
+def test_saved_views_of_the_list_stand_above_it_and_filters_can_be_saved_as_one() -> None:
+    user = User(name="ana", role=ROLE_ADMINISTRATOR)
+    user.views.add(name=EVIL, address="/runs?status=failed&q=a")
+    user.views.add(name="Sign-ins", address="/audit?q=a")
+    plain = sent_html(answered(services(), "GET", "/runs", user=user), user)
+    assert '<a href="/runs?status=failed&amp;q=a">' in plain
+    assert EVIL not in plain
+    assert "Sign-ins" not in plain
+    assert "save-view" not in plain
+    other = sent_html(answered(services(), "GET", "/runs", query={"status": "failed"}, user=user), user)
+    assert '<input type="hidden" name="address" value="/runs?status=failed">' in other
+    user.views.add(name="Failed", address="/runs?status=failed")
+    assert "save-view" not in sent_html(
+        answered(services(), "GET", "/runs", query={"status": "failed"}, user=user), user
+    )

@@ -58,3 +58,22 @@ def test_a_day_is_counted_from_an_index_alone() -> None:
 def test_failures_are_a_range_of_an_index_in_their_order(workflow_ids: list[str] | None, step: str) -> None:
     [plan] = plans_of(lambda tx: figures_sql.newest_failed(tx, 1, 10, workflow_ids))
     assert plan == [step]
+
+
+@pytest.mark.parametrize(("key_id", "filters"), FILTERS)
+@pytest.mark.parametrize("text", ["", "order 7", "team=a", "run_123456"])
+def test_runs_of_a_starter_are_a_range_of_the_index_of_starts(
+    key_id: str | None, filters: RunFilters, text: str
+) -> None:
+    plans = plans_of(lambda tx: search_sql.by_starter(tx, "user:ana", text, key_id, filters, None, 2))
+    for plan in plans:
+        assert any("INDEX ix_audit_records_starts (actor=? AND " in step for step in plan), plan
+        assert not any(step.startswith("SCAN runs") for step in plan), plan
+
+
+def test_known_costs_are_found_by_the_ids_of_their_runs() -> None:
+    plans = plans_of(lambda tx: search_sql.known_costs(tx, [f"run_{number}" for number in range(150)]))
+    assert len(plans) == 2
+    assert all(
+        plan[0].startswith("SEARCH model_usage USING INDEX sqlite_autoindex_model_usage_1 (run_id=") for plan in plans
+    )
