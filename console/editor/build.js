@@ -1,12 +1,15 @@
-// Bundles the editor into the file that is given, with the licences of what is in it: `npm run build -- FILE`.
+// Bundles the editor into the file that is given, with the licences of what is in it, and beside it what loads later and
+// what both import: `npm run build -- FILE`.
 import { build } from "esbuild";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { brotliCompressSync } from "node:zlib";
 
 const [target] = process.argv.slice(2);
+const name = basename(target, ".js");
 const made = await build({
-  entryPoints: ["main.js"], bundle: true, format: "esm", minify: true, target: "es2022", charset: "utf8",
+  entryPoints: { [name]: "main.js" }, outdir: dirname(target), chunkNames: `${name}-[name]`, splitting: true,
+  bundle: true, format: "esm", minify: true, target: "es2022", charset: "utf8",
   legalComments: "inline", write: false, metafile: true, logLevel: "warning",
 });
 
@@ -22,7 +25,9 @@ for (const folder of [...packages].sort()) {
   byLicence.set(text, [...(byLicence.get(text) ?? []), `${name} ${version}`]);
 }
 const notices = [...byLicence].map(([text, names]) => `/*! ${names.join(", ")}\n\n${text.replaceAll("*/", "* /")}\n*/\n`);
-const bundle = notices.join("") + made.outputFiles[0].text;
-writeFileSync(target, bundle);
-// Python has nothing that compresses as well; the console hands this out as it is.
-writeFileSync(`${target}.br`, brotliCompressSync(bundle));
+for (const { path, text } of made.outputFiles) {
+  const content = path.endsWith(basename(target)) ? notices.join("") + text : text;
+  writeFileSync(path, content);
+  // Python has nothing that compresses as well; the console hands this out as it is.
+  writeFileSync(`${path}.br`, brotliCompressSync(content));
+}

@@ -1,13 +1,10 @@
 // The editor of manifests: takes the place of a text area, which keeps the text for the form.
-import { completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { indentOnInput, indentUnit } from "@codemirror/language";
 import { lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
-import { searchKeymap } from "@codemirror/search";
-import { EditorState } from "@codemirror/state";
+import { Compartment, EditorState } from "@codemirror/state";
 import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { StyleModule } from "style-mod";
-import { helpFrom } from "./help.js";
 import { manifestLanguage } from "./yaml.js";
 
 // The console's policy allows no <style>: the rules become a style sheet of the document, in a layer below the console's.
@@ -17,12 +14,16 @@ StyleModule.mount = (_, modules) => {
   if (!document.adoptedStyleSheets.includes(sheet)) document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
 };
 
+// Events of a person who turns to the editor.
+const TURNS = ["focusin", "pointerover"];
+
 const indented = (line) => line.from + line.text.length - line.text.trimStart().length;
 
 // Replaces a text area by an editor; returns how to choose a line, to show problems, and to focus it.
 export function replace(area, { readSchema, label, help, longest, changed }) {
   // Who types already goes on in the editor.
   const focused = document.activeElement === area;
+  const later = new Compartment();
   const view = new EditorView({
     state: EditorState.create({
       doc: area.value,
@@ -30,9 +31,8 @@ export function replace(area, { readSchema, label, help, longest, changed }) {
       extensions: [
         lineNumbers(), lintGutter(), history(), drawSelection(), indentOnInput(),
         highlightActiveLine(), indentUnit.of("  "), EditorState.tabSize.of(2),
-        keymap.of([...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap,
-          ...lintKeymap, indentWithTab]),
-        manifestLanguage, helpFrom(readSchema),
+        keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap, indentWithTab]),
+        manifestLanguage, later.of([]),
         EditorState.changeFilter.of((change) => !change.docChanged || change.newDoc.length <= Math.max(longest, change.startState.doc.length)),
         EditorView.contentAttributes.of({ "aria-labelledby": label, "aria-describedby": help, autocapitalize: "off", tabindex: "0" }),
         EditorView.updateListener.of((update) => {
@@ -45,7 +45,21 @@ export function replace(area, { readSchema, label, help, longest, changed }) {
   });
   area.parentElement.after(view.dom);
   area.parentElement.hidden = true;
+  for (const turn of TURNS) view.dom.addEventListener(turn, addLater);
   if (focused) view.focus();
+
+  // Who typed while the parts were loading is offered completions.
+  async function addLater() {
+    for (const turn of TURNS) view.dom.removeEventListener(turn, addLater);
+    const before = view.state.doc;
+    try {
+      const { laterParts } = await import("./later.js");
+      view.dispatch({ effects: later.reconfigure(laterParts(readSchema)) });
+      if (view.state.doc !== before) view.dispatch({ userEvent: "input.type" });
+    } catch (error) {
+      console.warn("The editor has no completion, explanations and search:", error);
+    }
+  }
 
   function choose(number) {
     const line = view.state.doc.line(Math.min(Math.max(number, 1), view.state.doc.lines));

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Final
 
 from aiohttp import web
@@ -22,7 +23,10 @@ MOST_COUNTED: Final = 10
 _IMPORTED: Final = re.compile(rb'(?<= from )"\./([a-z]+\.js)";')
 
 BUILT: Final = "built"
-"""Folder of the files that `make editor` makes; without them pages do with less."""
+"""Folder of the files that `make editor` makes; without them pages do with less.
+
+They import each other by relative addresses, and so have one version.
+"""
 
 _MEDIA_TYPES: Final = {
     ".css": "text/css",
@@ -51,28 +55,25 @@ class StaticFiles:
         self._files: dict[str, _File] = {}
         static = resources.files("console").joinpath("static")
         built = static.joinpath(BUILT)
-        read = {
-            found.name: found.read_bytes()
-            for folder in (static, built)
-            if folder.is_dir()
-            for found in folder.iterdir()
-            if found.is_file()
-        }
-        for name, content in read.items():
-            if not name.endswith(_BROTLI):
-                self._add(name, content, read.get(name + _BROTLI))
+        for name, content in _files_in(static).items():
+            self._add(name, content)
         for name, file in list(self._files.items()):
-            if name.endswith(".js") and name + _BROTLI not in read:
+            if name.endswith(".js"):
                 self._add(name, _IMPORTED.sub(self._address, file.content))
+        bundled = _files_in(built) if built.is_dir() else {}
+        version = _version_of(b"".join(bundled[name] for name in sorted(bundled)))
+        for name, content in bundled.items():
+            if not name.endswith(_BROTLI):
+                self._add(name, content, bundled.get(name + _BROTLI), version)
         for count in range(MOST_COUNTED + 1):
             self._add(f"count-{count}.svg", _counting(self._files["icon.svg"].content, count))
 
-    def _add(self, name: str, content: bytes, brotli: bytes | None = None) -> None:
+    def _add(self, name: str, content: bytes, brotli: bytes | None = None, version: str = "") -> None:
         media_type = _MEDIA_TYPES[f".{name.rpartition('.')[2]}"]
         compressed = {} if brotli is None else {"br": brotli}
         if len(content) >= _LEAST_COMPRESSED:
             compressed["gzip"] = gzip.compress(content, mtime=0)
-        self._files[name] = _File(content, compressed, media_type, sha256(content).hexdigest()[:16])
+        self._files[name] = _File(content, compressed, media_type, version or _version_of(content))
 
     def has(self, name: str) -> bool:
         """Returns whether there is a file of a name."""
@@ -97,6 +98,15 @@ class StaticFiles:
         if coding is not None:
             content, headers["Content-Encoding"] = file.compressed[coding], coding
         return web.Response(body=content, content_type=file.media_type, charset="utf-8", headers=headers)
+
+
+def _files_in(folder: Traversable) -> Mapping[str, bytes]:
+    """Returns the content of the files in a folder by their name."""
+    return {found.name: found.read_bytes() for found in folder.iterdir() if found.is_file()}
+
+
+def _version_of(content: bytes) -> str:
+    return sha256(content).hexdigest()[:16]
 
 
 def _codings(accepted: str) -> set[str]:

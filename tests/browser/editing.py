@@ -8,6 +8,8 @@ def write(page: Page, text: str) -> None:
     expect(page.locator(".cm-editor")).to_be_visible()
     editor = page.get_by_role("textbox", name="Manifest")
     editor.focus()
+    # The completion has loaded.
+    expect(editor).to_have_attribute("aria-autocomplete", "list")
     page.keyboard.press("Control+a")
     page.keyboard.press("Delete")
     page.keyboard.insert_text(text)

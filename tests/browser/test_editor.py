@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Route, expect
@@ -73,6 +74,30 @@ def test_yaml_has_colours(editing: Screen) -> None:
     assert line.nth(1).locator("span").first.evaluate("(part) => getComputedStyle(part).color") != colours[1]
 
 
+def test_a_block_of_text_has_one_colour_until_it_ends(editing: Screen) -> None:
+    page = editing.page
+    write(page, 'code: |\n  a: "1" # no comment\n\n  b: [c]\nnext: "two\n  lines: of text"\nlast: [1, {a: b}] # why\n')
+    colours = [
+        [part.evaluate("(part) => getComputedStyle(part).color") for part in line.locator("span").all()]
+        for line in page.locator(".cm-line").all()
+    ]
+    (key, block), first, _, second, (_, opened), inside, last, _ = colours
+    assert [*first, *second, *inside] == [opened] * 3
+    assert len({key, block, opened}) == 3
+    assert [last[0], last[2], last[-1] in {key, block, opened}] == [key, key, False]
+
+
+def test_a_new_line_is_indented_as_its_field_needs(editing: Screen) -> None:
+    page = editing.page
+    write(page, "steps:\n- step: first\n  parameters: # of the agent")
+    for text in ("code: |", "x = 1"):
+        page.keyboard.press("Enter")
+        page.keyboard.insert_text(text)
+    expect(page.locator("textarea[name=text]")).to_have_value(
+        "steps:\n- step: first\n  parameters: # of the agent\n    code: |\n      x = 1"
+    )
+
+
 def test_fields_values_and_names_that_exist_are_offered(editing: Screen, console: Service) -> None:
     console.admin.apply("kind: Environment\nname: offered-room\n")
     page = editing.page
@@ -132,23 +157,30 @@ def test_check_and_its_result_stay_in_sight_of_a_long_text(editing: Screen) -> N
     expect(page.get_by_role("button", name="Check")).to_be_in_viewport(ratio=1)
 
 
-def test_the_page_is_small_on_the_wire(signed_in: NewPerson) -> None:
-    screen = signed_in("meter", ROLE_ADMINISTRATOR)
+@pytest.mark.parametrize("codings", ["gzip", "gzip, br"])
+def test_the_page_is_small_on_the_wire(signed_in: NewPerson, codings: str) -> None:
+    screen = signed_in(f"meter-{codings.replace(', ', '-')}", ROLE_ADMINISTRATOR)
     page = screen.page
     session = page.context.new_cdp_session(page)
     session.send("Network.enable")
     session.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    page.set_extra_http_headers({"Accept-Encoding": codings})
     counted: set[str] = set()
+    used: set[str] = set()
     sizes: dict[str, float] = {}
     kinds = {"Document", "Stylesheet", "Script"}
-    session.on(
-        "Network.responseReceived",
-        lambda seen: counted.add(seen["requestId"]) if seen["type"] in kinds else None,
-    )
+
+    def count(seen: dict[str, Any]) -> None:
+        if seen["type"] in kinds:
+            counted.add(seen["requestId"])
+            used.add(seen["response"]["headers"].get("Content-Encoding", "none"))
+
+    session.on("Network.responseReceived", count)
     session.on("Network.loadingFinished", lambda done: sizes.update({done["requestId"]: done["encodedDataLength"]}))
     screen.open("/workflows/new")
     expect(page.locator(".cm-editor")).to_be_visible()
     expect(page.locator("#verdict")).not_to_have_text(re.compile("Not checked|Checking"))
+    assert used - {"none"} == set(codings.split(", "))
     assert 0 < sum(size for request, size in sizes.items() if request in counted) < MOST_BYTES
 
 

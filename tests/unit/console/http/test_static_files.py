@@ -43,6 +43,14 @@ def test_the_bundle_of_the_editor_is_handed_out_as_it_was_compressed_when_it_was
     assert not FILES.has("manifest-editor.js.br")
 
 
+def test_the_files_of_the_editor_find_each_other_by_relative_addresses() -> None:
+    path, body = FILES.url_of("manifest-editor.js"), answer("manifest-editor.js", "").body
+    assert isinstance(body, bytes)
+    imported = set(re.findall(r'(?:from|import\()"\./([^"]+)"', body.decode()))
+    assert imported == {"manifest-editor-chunk.js", "manifest-editor-later.js"}
+    assert {FILES.url_of(name) for name in imported} == {path.replace("manifest-editor.js", name) for name in imported}
+
+
 def test_a_script_imports_another_at_the_address_of_its_content(desk: Desk) -> None:
     browser = desk.browser("ann")
     page = browser.get("/runs").text
