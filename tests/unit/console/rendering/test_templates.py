@@ -1,5 +1,6 @@
 import asyncio
 from datetime import UTC, datetime, tzinfo
+from types import CodeType
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -94,7 +95,12 @@ def test_a_prepared_template_is_not_compiled_by_a_visit(monkeypatch: pytest.Monk
     environment = rendering.environment
     compiled: list[str] = []
     compiles = environment._compile
-    monkeypatch.setattr(environment, "_compile", lambda source, name: compiled.append(name) or compiles(source, name))
+
+    def compile_counted(source: str, filename: str) -> CodeType:
+        compiled.append(filename)
+        return compiles(source, filename)
+
+    monkeypatch.setattr(environment, "_compile", compile_counted)
     asyncio.run(rendering.prepare())
     assert len(compiled) == len(environment.list_templates())
     for name in environment.list_templates():
