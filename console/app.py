@@ -83,7 +83,9 @@ class Console:
         self._headers = common_headers(https=settings.https)
         self._files = StaticFiles()
         self._sessions = Sessions(settings)
-        self._responses = Responses(Rendering(self._files, settings.api_url), self._sessions, self._pages)
+        self._rendering = Rendering(self._files, settings.api_url)
+        self._preparing: asyncio.Task[None] | None = None
+        self._responses = Responses(self._rendering, self._sessions, self._pages)
         self._queue = SignInQueue()
         shared = (settings, self._sessions, self._responses, self._queue)
         self._provider = ProviderSignIn(settings, self._sessions, self._responses)
@@ -113,9 +115,12 @@ class Console:
         self._server = ConsoleServer(self._application(), self._settings, self._headers)
         await self._server.start()
         self.port = self._server.port
+        self._preparing = asyncio.create_task(self._rendering.prepare())
 
     async def stop(self) -> None:
         """Ends live updates, lets requests under way finish, and closes."""
+        if self._preparing is not None:
+            self._preparing.cancel()
         self._streams.stop()
         self._queue.close()
         self._provider.stop()

@@ -1,5 +1,6 @@
 """Renders templates to HTML: escapes values, marks invisible characters, and raises for undefined names."""
 
+import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -24,6 +25,9 @@ _CELL: Final = re.compile(r"<t[dh]\b[^>]*>(.*?)(?=<t[dh]\b|\Z)", re.DOTALL)
 _CELL_END: Final = re.compile(r"(?:</t[dhr]>\s*)+\Z")
 _NUMBER: Final = re.compile(r"\N{EN DASH}|[0-9][0-9,.]*(?: (?:%|[A-Za-z]{1,3})(?: [0-9]+ [a-z]{1,3})?)?")
 """A number, also with a unit or as a duration such as `4 min 5 s`, or the dash in place of one."""
+
+_FIRST: Final = ("page.", "macros.", "sign_in.", "overview/", "runs/")
+"""Beginnings of the names of templates that a person meets first."""
 
 _ROW_TAG: Final = re.compile(r"<(tr|td|th)\b")
 
@@ -63,6 +67,12 @@ class Rendering:
             "api_url": api_url,
             "preferences": Preferences(),
         }
+
+    async def prepare(self) -> None:
+        """Compiles the templates, so that the first visit of a page need not; a visit meanwhile compiles its own."""
+        names = self.environment.list_templates()
+        for name in sorted(names, key=lambda name: not name.startswith(_FIRST)):
+            await asyncio.to_thread(self.environment.get_template, name)
 
     def page(self, template: str, context: Mapping[str, Any]) -> str:
         """Returns the page that a template renders from a context."""

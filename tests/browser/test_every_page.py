@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page
 
 from console.run.tabs import TABS
 from tests.browser.conftest import Screen
-from tests.browser.sweep import WIDTHS, Scheme, findings, wrong_in_both_schemes
+from tests.browser.sweep import AXE_WIDTHS, Scheme, findings, wrong_in_both_schemes
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_VIEWER
 from workflow_api.v1.webhooks_pb2 import CreateWebhookRequest
@@ -169,7 +169,7 @@ def test_changing_several_runs_excludes_nobody(console: Service, visitor: Page) 
     assert wrong_in_both_schemes(visitor, "outcomes") == {}
 
 
-@pytest.mark.parametrize("width", [WIDTHS[0], WIDTHS[-1]])
+@pytest.mark.parametrize("width", AXE_WIDTHS[:2])
 def test_the_reference_of_the_api_excludes_nobody(console: Service, chromium: Browser, width: int) -> None:
     context = chromium.new_context(viewport={"width": width, "height": 800})
     page = context.new_page()

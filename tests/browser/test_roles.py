@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NewPerson
-from tests.browser.sweep import CUT, WIDTHS, findings
+from tests.browser.sweep import AXE_WIDTHS, CUT, findings
 from tests.support.client import Caller
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import (
@@ -42,7 +42,7 @@ def test_a_viewer_reads_runs_and_is_offered_nothing_to_change(
         # The one form is that of signing out.
         expect(page.locator("form[method=post]")).to_have_count(1)
         expect(page.locator("main")).not_to_contain_text("Approve")
-        for width in WIDTHS:
+        for width in AXE_WIDTHS:
             page.set_viewport_size({"width": width, "height": 800})
             assert [*page.evaluate(CUT), *findings(page)] == [], f"{path} at {width}"
     assert screen.complaints == []
@@ -132,7 +132,7 @@ def test_a_role_is_changed_on_the_page_of_people_and_holds_at_once(
     page.get_by_text("Workflows of an approver").click()
     page.get_by_label("Decides for").select_option("chosen")
     page.get_by_label("Gate", exact=True).check()
-    for width in WIDTHS:
+    for width in AXE_WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
         assert [*page.evaluate(CUT), *findings(page)] == []
     page.get_by_role("button", name="Save").click()

@@ -1,4 +1,6 @@
+import asyncio
 from datetime import UTC, datetime, tzinfo
+from types import CodeType
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -86,3 +88,21 @@ def test_columns_of_numbers_alone_are_found(cells: list[list[str]], columns: str
 
 def test_a_number_with_markup_is_no_number() -> None:
     assert number_columns('<tr id="a"><th scope="row">1</th>\n<td class="long"><b>2</b></td>\n<td>3</td></tr>') == "1 3"
+
+
+def test_a_prepared_template_is_not_compiled_by_a_visit(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendering = Rendering(StaticFiles())
+    environment = rendering.environment
+    compiled: list[str] = []
+    compiles = environment._compile
+
+    def compile_counted(source: str, filename: str) -> CodeType:
+        compiled.append(filename)
+        return compiles(source, filename)
+
+    monkeypatch.setattr(environment, "_compile", compile_counted)
+    asyncio.run(rendering.prepare())
+    assert len(compiled) == len(environment.list_templates())
+    for name in environment.list_templates():
+        environment.get_template(name)
+    assert len(compiled) == len(environment.list_templates())
