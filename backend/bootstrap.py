@@ -292,17 +292,17 @@ class Backend:
             (passkeys_pb2.DESCRIPTOR, PasskeysServicer(services, passwords, sign_ins)),
             (webhooks_pb2.DESCRIPTOR, WebhooksServicer(services, settings.webhooks)),
         )
-        at_once = not parts.database.remote
+        runs_inline = not parts.database.remote
         database = parts.database
         keys = CallingKeys(lambda key_id: database.read(lambda tx: keys_sql.access(tx, key_id)) is not None, changes)
         marks = database.commit_marks
         answer_cache = None if marks is None else AnswerCache(marks, services.clock)
         self.handlers: Mapping[str, Handler] = {
-            path: handler if at_once else replace(handler, at_once=None, page_read=False)
+            path: handler if runs_inline else replace(handler, runs_inline=None, page_read=False)
             for file, servicer in servicers
             for service in file.services_by_name.values()
             for path, handler in handlers_of(servicer, service, answer_cache, guard, keys.identify).items()
-            if at_once or path != batch_reads.RPC
+            if runs_inline or path != batch_reads.RPC
         }
         reads.serve(self.handlers)
         tracing = traces.active()

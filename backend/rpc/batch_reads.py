@@ -32,7 +32,7 @@ class BatchReads:
         self._handlers = {
             rpc: handler
             for rpc, handler in handlers.items()
-            if handler.rules.point_read and handler.at_once is not None and handler.rules.access in _OF_KEYS
+            if handler.rules.point_read and handler.runs_inline is not None and handler.rules.access in _OF_KEYS
         }
 
     def answer(self, request: ReadManyRequest) -> ReadManyResponse:

@@ -49,7 +49,7 @@ class Handler:
     """One RPC, wrapped: `call(request, context)` never raises and answers an error by the context.
 
     A unary RPC returns its answer, or a `DeferredCall` that has it after a commit; a streaming RPC an iterator of
-    messages, and of pauses if it is `pausing`. `at_once(request)` says whether an event loop may make the call itself,
+    messages, and of pauses if it is `pausing`. `runs_inline(request)` says whether an event loop may make the call,
     and `cached_answer(request, metadata)`, if not None, looks up a cached answer.
     """
 
@@ -60,7 +60,7 @@ class Handler:
     request_class: type[Message]
     response_class: type[Message]
     pausing: bool = False
-    at_once: Callable[[Message], bool] | None = None
+    runs_inline: Callable[[Message], bool] | None = None
     cached_answer: CacheLookup | None = None
 
     def answer(self, request: Message, context: grpc.ServicerContext) -> Message:
@@ -130,7 +130,7 @@ def _handler(servicer: object, method: MethodDescriptor, cache: AnswerCache | No
         request_class=GetMessageClass(method.input_type),
         response_class=response_class,
         pausing=is_pausing(behaviour),
-        at_once=_always if rules.point_read else None if quick is None else partial(quick, servicer),
+        runs_inline=_always if rules.point_read else None if quick is None else partial(quick, servicer),
         cached_answer=cached_answer,
     )
 

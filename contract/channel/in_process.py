@@ -47,7 +47,7 @@ class Handler(Protocol):
         ...
 
     @property
-    def at_once(self) -> Callable[[Any], bool] | None:
+    def runs_inline(self) -> Callable[[Any], bool] | None:
         """Returns the test whether a request may be called on the event loop; None if none may."""
         ...
 
@@ -105,7 +105,7 @@ class InProcessChannel:
                 return cached
         context = LocalContext(metadata, seconds)
         try:
-            if handler.at_once is not None and handler.at_once(request):
+            if handler.runs_inline is not None and handler.runs_inline(request):
                 called = handler.call(request, context)
                 if isinstance(called, Message):
                     answer = called

@@ -198,12 +198,12 @@ async def _parse_body(call: Call) -> None:
         await _read_body(call)
     body, call.raw_body = call.raw_body or b"", None
     parsing = call.deps.parsing
-    if parsing.at_once(body, known=False):
+    if parsing.fits_inline(body, known=False):
         call.body = parse_json_body(body)
         return
     # A malformed body is refused before a wrong key, but bodies of callers without a key never delay those with one.
     key = _identified(call)
-    if key is not None and parsing.at_once(body, known=True):
+    if key is not None and parsing.fits_inline(body, known=True):
         call.body = parse_json_body(body)
     else:
         call.body = await parsing.parse("" if key is None else key.key_id, call.address, body)

@@ -96,7 +96,7 @@ class BodyParser:
         self._of_keys = ParsingQueue(_MOST_WAITING, "edge-parse")
         self._of_others = ParsingQueue(_MOST_WAITING_OF_OTHERS, "edge-parse-other")
 
-    def at_once(self, body: bytes, *, known: bool) -> bool:
+    def fits_inline(self, body: bytes, *, known: bool) -> bool:
         """Returns whether a body is small enough for the event loop; `known` says whether the caller has a key."""
         return len(body) <= (_SMALL_BYTES if known else _SMALL_BYTES_OF_OTHERS)
 

@@ -35,8 +35,8 @@ class Confirmations:
         self._approved = {call_id: each.digest for call_id, each in decisions.items() if each.approved}
         self.asked: dict[str, AskedCall] = {}
 
-    def require(self, ctx: RunContext[object], function: str, given: Mapping[str, Any]) -> ToolResult | None:
-        """Returns None for a call that may be made now, or the failure of one that no person can be asked about.
+    def failure_of(self, ctx: RunContext[object], function: str, given: Mapping[str, Any]) -> ToolResult | None:
+        """Returns the failure of a call that no person can be asked about; None for a call that may be made now.
 
         Raises:
             ApprovalRequired: a person must approve the call first.

@@ -82,7 +82,7 @@ def server_toolset(
 def _of_server(servers: ServerTools, tool: ServerTool, confirmations: Confirmations) -> Tool[object]:
     async def call(ctx: RunContext[object], /, **arguments: Any) -> Any:
         given, problem = await servers.check(tool, arguments)
-        problem = problem or confirmations.require(ctx, tool.name, given)
+        problem = problem or confirmations.failure_of(ctx, tool.name, given)
         return problem or await servers.call(tool, given)
 
     return _tool(call, tool.name, tool.description, tool.schema)
@@ -94,7 +94,7 @@ def _of_agent(agents: AgentTools, function: str, name: str, confirmations: Confi
 
     async def call(ctx: RunContext[object], /, **arguments: Any) -> Any:
         given, problem = await agents.check(name, arguments)
-        problem = problem or confirmations.require(ctx, function, given)
+        problem = problem or confirmations.failure_of(ctx, function, given)
         return problem or await agents.call(name, given)
 
     about = schema.get("description")

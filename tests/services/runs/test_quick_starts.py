@@ -26,7 +26,7 @@ steps: [{step: first, agent: worker, environment: standard}]
 
 def _quick(world: World) -> Callable[[str, str], bool]:
     service = runs_pb2.DESCRIPTOR.services_by_name["RunsService"]
-    quick = handlers_of(world.servicer, service)["/workflow_api.v1.RunsService/StartRun"].at_once
+    quick = handlers_of(world.servicer, service)["/workflow_api.v1.RunsService/StartRun"].runs_inline
     assert quick is not None
     return lambda workflow_id, text: quick(
         runs_pb2.StartRunRequest(workflow_id=workflow_id, parameters=json.dumps({"text": text}))

@@ -91,11 +91,11 @@ class Handler:
     page_read = False
 
     def __init__(
-        self, call: Callable[..., Any], *, at_once: bool = False, cached_answer: Callable[..., Any] | None = None
+        self, call: Callable[..., Any], *, runs_inline: bool = False, cached_answer: Callable[..., Any] | None = None
     ) -> None:
         self.call = call
         self.cached_answer = cached_answer
-        self.at_once: Callable[[Any], bool] | None = (lambda _: True) if at_once else None
+        self.runs_inline: Callable[[Any], bool] | None = (lambda _: True) if runs_inline else None
 
 
 class Grpc:

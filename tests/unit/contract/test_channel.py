@@ -272,7 +272,7 @@ def test_point_reads_run_on_the_loop_and_everything_else_beside_it() -> None:
     servicers = Servicers()
     threads = []
     for quick in (True, False):
-        in_process({GET_ME: Handler(servicers.get_me, at_once=quick)}, get_me())
+        in_process({GET_ME: Handler(servicers.get_me, runs_inline=quick)}, get_me())
         threads.append(servicers.thread == threading.get_ident())
     assert threads == [True, False]
 

@@ -34,7 +34,7 @@ def reads(access: Access.ValueType = ACCESS_SCOPE, *, point_read: bool = True) -
         get_run,
         MethodRules(access=access, point_read=point_read),
         streaming=False,
-        at_once=lambda _: True,
+        runs_inline=lambda _: True,
         page_read=False,
         request_class=GetRunRequest,
         response_class=Run,

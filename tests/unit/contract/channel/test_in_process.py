@@ -33,7 +33,7 @@ class Begun:
 
 
 def waiting(begun: Begun) -> Handler:
-    return Handler(lambda _, __: begun, at_once=True)
+    return Handler(lambda _, __: begun, runs_inline=True)
 
 
 def with_channel(handler: Handler, use: Callable[[InProcessChannel], Any], threads: int = 1) -> Any:
