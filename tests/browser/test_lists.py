@@ -75,19 +75,19 @@ schedules:
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def caller(console: Service) -> Caller:
     return console.new_caller(name="warehouse-integration-of-the-reconciliation-department")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def failing(console: Service) -> str:
     applied = console.admin.apply(LONG)
     (workflow,) = applied.values()
     return workflow
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def failed(caller: Caller, failing: str) -> list[str]:
     """Runs that failed, the oldest first."""
     reference = "incoming/statements_of_2026/" + "september_" * 12

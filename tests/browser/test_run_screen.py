@@ -235,6 +235,8 @@ def test_a_running_run_is_watched_without_losing_the_chosen_step(
     run_id = caller.parked(workflows["Long with a gate"])["run_id"]
     wide.open(f"/runs/{run_id}")
     page = wide.page
+    # So low that the panel of a step scrolls.
+    page.set_viewport_size({"width": 1440, "height": 560})
     expect_chosen(page, "s01")
     page.locator("#row-s00 a").click()
     expect_chosen(page, "s00")
