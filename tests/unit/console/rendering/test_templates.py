@@ -93,14 +93,14 @@ def test_a_number_with_markup_is_no_number() -> None:
 def test_a_prepared_template_is_not_compiled_by_a_visit(monkeypatch: pytest.MonkeyPatch) -> None:
     rendering = Rendering(StaticFiles())
     environment = rendering.environment
-    compiled: list[str] = []
-    compiles = environment._compile
+    compiled: list[str | None] = []
+    compile_template = environment.compile
 
-    def compile_counted(source: str, filename: str) -> CodeType:
-        compiled.append(filename)
-        return compiles(source, filename)
+    def compile_counted(source: str, name: str | None = None, filename: str | None = None) -> CodeType:
+        compiled.append(name)
+        return compile_template(source, name, filename)
 
-    monkeypatch.setattr(environment, "_compile", compile_counted)
+    monkeypatch.setattr(environment, "compile", compile_counted)
     asyncio.run(rendering.prepare())
     assert len(compiled) == len(environment.list_templates())
     for name in environment.list_templates():

@@ -41,6 +41,7 @@ def test_add_sends_name_and_role_and_prints_the_password(backend: FakeBackend, u
         "passkeys": 0,
         "needs_passkey": False,
         "preferences": None,
+        "views": [],
     }
 
 
