@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from console.account.preferences import LISTS, PREFERENCES
 from console.forms.urlencoded import check_sender, problems_of, read_form
-from console.responses import Responses
+from console.responses import Responses, is_own_path
 from console.sessions import NewServices, Visitor
 from console.settings import ConsoleSettings
 from console.visit import Redirect, View
@@ -32,8 +32,8 @@ class SavedViewForms:
         """Saves a list with its filters, and shows it."""
         sent = await self._sent(request, visitor)
         name, address = sent.get("name", ""), sent.get("address", "")
-        if address.partition("?")[0] not in LISTS:
-            raise web.HTTPBadRequest(text=f"address must lead to one of {', '.join(LISTS)}.")
+        if address.partition("?")[0] not in LISTS or not is_own_path(address):
+            raise web.HTTPBadRequest(text=f"address must lead to one of {', '.join(LISTS)}, in printable ASCII.")
         asked = SaveViewRequest(token=visitor.secret, view=SavedView(name=name, address=address))
         problem = await self._changed(visitor, services, "SessionsService/SaveView", asked)
         if problem:

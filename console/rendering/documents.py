@@ -98,8 +98,7 @@ def document(name: str) -> Document | None:
     html = parser.renderer.render(tokens, parser.options, {})
     for written, shown in _SHOWN:
         html = html.replace(written, shown)
-    # HTML in the Markdown is escaped, and the documents are the package's own.
-    return Document(title, Markup(html))  # noqa: S704
+    return Document(title, Markup(html))  # noqa: S704 - HTML in the Markdown is escaped, and documents are the package's own
 
 
 def _path(name: str) -> Path | None:

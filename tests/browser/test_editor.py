@@ -105,7 +105,7 @@ def test_python_in_a_block_of_code_has_colours_of_its_own(editing: Screen) -> No
     page = editing.page
     write(page, CODE)
     lines = page.locator(".cm-line")
-    # The colour of each character as it is seen: that of the innermost element.
+    # A character has the colour of the innermost element around it.
     seen = """(line) => {
         const walk = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
         const found = {};

@@ -53,9 +53,11 @@ def test_a_used_name_is_reported_beside_the_field_and_what_was_typed_stays(desk:
             assert part in answer.text
 
 
-@pytest.mark.parametrize("address", ["", "//evil.example/?a", "/sign-out?a", "https://evil.example/runs?a"])
+@pytest.mark.parametrize("address", ["", "//evil.example/?a", "/sign-out?a", "https://evil.example/runs?a", "/runs?q=a\\b"])
 def test_a_view_is_of_a_list_of_the_console(desk: Desk, address: str) -> None:
-    assert post(desk.browser("bob"), "/views", name="one", address=address).status == 400
+    bob = desk.browser("bob")
+    assert post(bob, "/views", name="one", address=address).status == 400
+    assert "/views/rename" not in bob.get("/preferences").text
 
 
 def test_views_are_for_whoever_has_signed_in_and_sends_the_token_of_the_form(desk: Desk) -> None:
