@@ -53,7 +53,9 @@ def test_a_used_name_is_reported_beside_the_field_and_what_was_typed_stays(desk:
             assert part in answer.text
 
 
-@pytest.mark.parametrize("address", ["", "//evil.example/?a", "/sign-out?a", "https://evil.example/runs?a", "/runs?q=a\\b"])
+@pytest.mark.parametrize(
+    "address", ["", "//evil.example/?a", "/sign-out?a", "https://evil.example/runs?a", "/runs?q=a\\b"]
+)
 def test_a_view_is_of_a_list_of_the_console(desk: Desk, address: str) -> None:
     bob = desk.browser("bob")
     assert post(bob, "/views", name="one", address=address).status == 400
