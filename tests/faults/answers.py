@@ -59,8 +59,8 @@ _EXPECTED: Final[Mapping[str, list[tuple[int, str | None]]]] = {
     "see_approval": [(200, None)],
     # Tries that a fault cut short count as failed, and a name has ten.
     "sign_in": [(200, None), (429, "page")],
-    # As `decide`.
-    "decide_in_console": [(200, None), (400, "not_pending")],
+    # As `decide`; nobody decides before what an approval rests on is shown.
+    "decide_in_console": [(200, None), (400, "not_pending"), (409, "in_a_moment")],
     # The same form again, after no answer or none at once.
     "start_in_console": [(200, None), (409, "started_before"), (409, "in_a_moment"), (409, "many_uploads")],
 }

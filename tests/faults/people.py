@@ -52,6 +52,7 @@ _STARTED_BEFORE: Final = "This form has started a run before"
 # Each form that is sent again brings its file again, which waits for an hour.
 _MANY_UPLOADS: Final = "uploads wait for a start"
 _NO_ROOM: Final = "no room"
+_PREPARING: Final = "still being prepared"
 _IN_A_MOMENT: Final = "send the form once more in a moment"
 
 
@@ -208,6 +209,8 @@ def _judged(kind: str, seen: Seen) -> tuple[int, str | None, dict[str, Any]]:
         case "decide_in_console", 303:
             # An approval that is decided leads to its run, another one back.
             status, code = (_OK, None) if seen.location.startswith("/runs/") else (400, "not_pending")
+        case "decide_in_console", 400 if _PREPARING in seen.words:
+            status, code = 409, "in_a_moment"
         case "start_in_console", 303:
             status, code, said = _OK, None, {"run": seen.location.rpartition("/")[2]}
         case "start_in_console", 400 if _STARTED_BEFORE in seen.words:
