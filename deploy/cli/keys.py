@@ -10,6 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from contract.fields import SCOPES
 from contract.times import duration_of
+from deploy.cli.handover import handover
 from deploy.cli.option_names import KEY_OPTIONS, option_names
 from deploy.cli.options import (
     ANY,
@@ -247,6 +248,9 @@ def usage(
     else:
         print_usage_chart(grpc, key_id)
         print_table(items, HOUR_COLUMNS if by_hour else USAGE_COLUMNS, none="No call yet.", utc=utc)
+
+
+command.command("handover")(handover)
 
 
 def lifetime_of(days: int | None) -> Duration | None:
