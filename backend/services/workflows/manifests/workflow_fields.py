@@ -355,7 +355,7 @@ WORKFLOW: Final = Record(
         "on_interruption": Field(
             OneOf("fail", "resume"),
             default="fail",
-            about="What follows a run that loses its worker: nothing, or a new run that resumes it, at most three times.",
+            about="What follows a run that loses its worker: nothing, or a run that resumes it; at most three in a row.",
             example="resume",
         ),
         "on_failure": Field(
