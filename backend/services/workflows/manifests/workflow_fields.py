@@ -355,7 +355,7 @@ WORKFLOW: Final = Record(
         "on_interruption": Field(
             OneOf("fail", "resume"),
             default="fail",
-            about="What follows a run that loses its worker: nothing, or a run that resumes it; at most three in a row.",
+            about="What follows a run that loses its worker: nothing, or a run that resumes it, thrice in a row at most.",
             example="resume",
         ),
         "on_failure": Field(
