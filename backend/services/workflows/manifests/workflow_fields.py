@@ -355,7 +355,7 @@ WORKFLOW: Final = Record(
         "on_interruption": Field(
             OneOf("fail", "resume"),
             default="fail",
-            about="What follows a run that loses its worker: nothing, or a run that resumes it, thrice in a row at most.",
+            about="What follows a run that loses its worker: nothing, or a run that resumes it, up to three in a row.",
             example="resume",
         ),
         "on_failure": Field(
