@@ -68,7 +68,7 @@ def test_a_run_that_loses_its_worker_is_resumed_once_and_linked_both_ways(
     ended, new = world.get(run_id), world.get(follows(world, run_id))
     assert new.resumed_from == run_id
     assert (ended.summary.status, ended.error.code) == (runs_pb2.RUN_STATUS_FAILED, "orphaned")
-    assert (new.summary.client_reference, new.summary.labels) == ("order-7", {"team": "north"})
+    assert (new.summary.client_reference, dict(new.summary.labels)) == ("order-7", {"team": "north"})
     assert new.summary.version == ended.summary.version
     assert new.triggered_by == ended.triggered_by
     assert list(ended.summary.warnings) == []
