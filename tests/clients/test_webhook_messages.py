@@ -26,6 +26,7 @@ def test_a_signed_message_is_returned_with_its_run(now: int) -> None:
     assert (message.id, message.type, message.data.run_id) == ("msg_1", "run.ended", "run_1")
     assert message.timestamp == datetime(2026, 9, 21, 14, 13, 20, tzinfo=UTC)
     assert message.data.client_reference is None
+    assert message.data.resumed_from is None
 
 
 def test_one_of_several_secrets_or_signatures_is_enough() -> None:
