@@ -89,6 +89,7 @@ class Console:
         self._queue = SignInQueue()
         shared = (settings, self._sessions, self._responses, self._queue)
         self._provider = ProviderSignIn(settings, self._sessions, self._responses)
+        self._repeats = FormRepeats()
         self._parts = (
             Health(),
             self._files,
@@ -97,9 +98,8 @@ class Console:
             SecondFactor(*shared),
             OwnPasskeys(*shared),
             PreferencesPage(settings, self._responses),
-            SavedViewForms(settings, self._responses),
+            SavedViewForms(settings, self._responses, self._repeats),
         )
-        self._repeats = FormRepeats()
         self._ended = EndedSessions(settings, self._sessions, self._responses)
         self._streams = EventStreams(settings)
         self._downloads = Downloads(settings.stall_seconds)
