@@ -82,9 +82,9 @@ class RunSearch:
 def child_runs(
     services: Services, request: run_lists_pb2.ListChildRunsRequest, workflow_ids: frozenset[str] | None
 ) -> run_lists_pb2.ListChildRunsResponse:
-    """Returns a page of the children of a run, or of one of its steps, in the order of their starts; raises as `Paging`.
+    """Returns a page of the children of a run, or of one of its steps, in the order of their starts.
 
-    With `workflow_ids`, only children that run one of these workflows are returned.
+    Raises as `Paging`. With `workflow_ids`, only children that run one of these workflows are returned.
     """
     paging = Paging(services.cursors, request, of=f"{request.run_id} {request.step}".rstrip())
     after = (0, "") if paging.after is None else (int(paging.after[0]), str(paging.after[1]))

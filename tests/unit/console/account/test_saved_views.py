@@ -34,11 +34,12 @@ def test_a_saved_view_leads_to_its_list_and_is_on_the_page_of_settings(desk: Des
 
 def test_a_form_that_is_sent_twice_ends_as_the_first_time(desk: Desk) -> None:
     bob = desk.browser("bob")
-    for path, form, end in (
+    forms: list[tuple[str, dict[str, Any], str]] = [
         ("/views", {"name": "one", "address": FAILED}, FAILED),
         ("/views/rename", {"view": "one", "name": "first"}, "/preferences"),
         ("/views/remove", {"view": "first"}, "/preferences"),
-    ):
+    ]
+    for path, form, end in forms:
         token = bob.get("/preferences").token
         answers = [bob.post(path, token, **form) for _ in range(2)]
         assert [(each.status, each.location) for each in answers] == [(303, end)] * 2
