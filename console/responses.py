@@ -39,6 +39,8 @@ _MESSAGES: Final[Mapping[int, str]] = {
 
 # Header that console.js sends when it refreshes an open page.
 REFRESH: Final = "X-Refresh"
+AUTOMATIC: Final = "automatic"
+"""The value of that header where no person asked for the refresh."""
 
 
 class NavigationEntry(NamedTuple):

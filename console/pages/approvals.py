@@ -239,7 +239,7 @@ def _request(given: Mapping[str, str], problems: dict[str, str]) -> ListAllDecis
             try:
                 field.CopyFrom(to_timestamp(times.start_of_day(given[name]) + more))
             except ValueError:
-                problems[name] = "must be a day such as 2026-09-24"
+                problems[name] = times.DAY_RULE
     return request
 
 

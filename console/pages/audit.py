@@ -11,7 +11,7 @@ from console.forms.urlencoded import Problems, invalid, problems_of
 from console.http.downloads import MESSAGE_SECONDS
 from console.rendering.audit_sentences import SENTENCES, audit_sentence, person_of
 from console.rendering.exports import CSV, JSON_LINES, head_of, lines_of
-from console.rendering.times import DAY_MS, start_of_day
+from console.rendering.times import DAY_MS, DAY_RULE, start_of_day
 from console.visit import FileDownload, PageResult, View, Visit
 from contract.channel import Messages
 from contract.refusals import Refusal
@@ -129,7 +129,7 @@ def _search(asked: Mapping[str, str]) -> dict[str, Any]:
             try:
                 days[name] = start_of_day(asked[name])
             except ValueError:
-                problems[name] = "must be a day such as 2026-09-24"
+                problems[name] = DAY_RULE
     if problems:
         raise invalid(problems)
     return {

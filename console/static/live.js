@@ -85,7 +85,7 @@ async function ask() {
 }
 
 async function update(address) {
-  const headers = { Accept: "text/html", "X-Refresh": "true" };
+  const headers = { Accept: "text/html", "X-Refresh": "automatic" };
   const answer = await fetch(address, { headers, signal: AbortSignal.timeout(ANSWER) });
   if (answer.redirected) {
     signedOut = SIGNING_IN.includes(new URL(answer.url).pathname);

@@ -110,8 +110,7 @@ _BY_REFERENCE: Final = _RunIndex(
 )
 
 
-_CHILDREN = Query(
-    ChildRunRow,
+_CHILDREN_AFTER: Final = (
     select_row(ChildRunRow, runs)
     .where(
         runs.c.parent_run_id == bindparam("of_run_id"),
@@ -119,13 +118,19 @@ _CHILDREN = Query(
         > tuple_(bindparam("after_created_at", type_=BigInteger), bindparam("after_run_id", type_=Text)),
     )
     .order_by(runs.c.created_at, runs.c.run_id)
-    .limit(bindparam("limit")),
+    .limit(bindparam("limit"))
 )
+_CHILDREN = Query(ChildRunRow, _CHILDREN_AFTER)
+_CHILDREN_OF_STEP = Query(ChildRunRow, _CHILDREN_AFTER.where(runs.c.parent_step == bindparam("of_step")))
 
 
-def children(tx: Tx, run_id: str, after: tuple[int, str], limit: int) -> list[ChildRunRow]:
-    """Returns children of a run in the order of their starts, after a position of created_at and run id."""
-    return tx.all(_CHILDREN, of_run_id=run_id, after_created_at=after[0], after_run_id=after[1], limit=limit)
+def children(tx: Tx, run_id: str, step: str, after: tuple[int, str], limit: int) -> list[ChildRunRow]:
+    """Returns children of a run, or of one of its steps, in the order of their starts.
+
+    They begin after a position of created_at and run id.
+    """
+    asked = {"of_run_id": run_id, "after_created_at": after[0], "after_run_id": after[1], "limit": limit}
+    return tx.all(_CHILDREN_OF_STEP, **asked, of_step=step) if step else tx.all(_CHILDREN, **asked)
 
 
 def newest(
