@@ -51,7 +51,7 @@ def test_an_approver_decides_and_sees_the_run_continue(
     screen.page.get_by_role("button", name="Approve").click()
 
     screen.page.wait_for_url(f"**/runs/{run_id}")
-    expect(screen.page.get_by_role("status")).to_have_text("Approved: the run continues.")
+    expect(screen.page.get_by_role("status")).to_contain_text("Approved “Check the echo” of Gate: the run continues.")
     expect(screen.page.locator("#summary")).to_contain_text("completed")
     expect(screen.page.locator("#approvals")).to_be_empty()
     screen.page.locator("#tabs").get_by_role("link", name="Events").click()
@@ -107,9 +107,32 @@ def test_a_late_decision_is_reported(
     screen.page.on("dialog", lambda dialog: dialog.accept())
     screen.page.get_by_role("button", name="Reject").click()
 
-    screen.page.wait_for_url(f"**/runs/{run_id}")
     expect(screen.page.get_by_role("status")).to_contain_text("Nothing was changed")
+    expect(screen.page.locator("#standing")).to_contain_text("Approved by")
     assert caller.wait(run_id)["status"] == "completed"
+
+
+def test_an_open_approval_says_who_decided_it_meanwhile_and_keeps_what_was_typed(
+    console: Service, caller: Caller, workflows: dict[str, str], signed_in: NewPerson
+) -> None:
+    approval_id = approval_of(caller, caller.parked(workflows["Park"])["run_id"], "ask")
+    screen = signed_in("outpaced", ROLE_APPROVER)
+    page = screen.page
+    screen.open(f"/approvals/{approval_id}")
+    mark(screen)
+    approve = page.get_by_role("button", name="Approve")
+    expect(approve).to_be_enabled()
+    page.get_by_label("Comment").fill("Half a thought")
+    console.admin.decide(approval_id, approve=True)
+
+    expect(page.locator("#standing")).to_contain_text("Approved by")
+    expect(approve).to_be_disabled()
+    expect(page.get_by_label("Comment")).to_have_value("Half a thought")
+    page.get_by_label("Comment").fill("")
+    page.locator("h1").click()
+    expect(approve).to_have_count(0)
+    assert has_stayed(screen)
+    assert screen.complaints == []
 
 
 def test_an_administrator_cancels_a_run_and_deactivates_its_workflow(

@@ -58,7 +58,7 @@ def page_of(view: View) -> str:
         "user": ADMINISTRATOR,
         "csrf": "the-token-of-the-form",
         "path": "/keys",
-        "notice": "",
+        "notice": None,
         "navigation": [],
         "help": "/help",
         "approvals_waiting": None,
