@@ -106,6 +106,7 @@ async function update(address) {
     else if (patch(place, next)) postponed = true;
     place.dispatchEvent(new Event("fresh", { bubbles: true }));
   }
+  if (address !== pulse) document.title = fresh.title;
   showCount();
   report();
 }
