@@ -62,7 +62,7 @@ class Rendering:
             "visible_value": visible_value,
             "verbatim": verbatim,
         }
-        self.environment.tests["containing"] = _contains
+        self.environment.tests |= {"containing": _contains, "starting": str.startswith}
         self.environment.globals |= {
             "static": files.url_of,
             "has_static": files.has,

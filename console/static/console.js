@@ -56,7 +56,9 @@ const words = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 function untilThen(then) {
   const seconds = (Date.parse(then) - Date.now()) / 1000;
   const [unit, length] = UNITS.find(([, , least]) => Math.abs(seconds) >= least) ?? UNITS.at(-1);
-  return Math.abs(seconds) < 5 ? "now" : words.format(Math.trunc(seconds / length), unit);
+  // What lasts 90 days ends in 90 days, also a minute after its beginning.
+  const count = seconds > 0 ? Math.round(seconds / length) : Math.trunc(seconds / length);
+  return Math.abs(seconds) < 5 ? "now" : words.format(count, unit);
 }
 
 // What is left, as 23:59:12.

@@ -35,6 +35,7 @@ def test_a_form_whose_session_ended_is_as_it_was_after_the_sign_in(
     page.get_by_label("Runs a day").fill("77")
     page.get_by_label("Allowed from (UTC)").select_option("8")
     page.get_by_label("Allowed until (UTC)").select_option("18")
+    page.get_by_label("Only these").check()
     ticked = page.locator("[name=workflow_ids]").first
     ticked.check()
     page.get_by_label("Source addresses").fill("203.0.113.0/24\n2001:db8::/32")

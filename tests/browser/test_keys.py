@@ -15,6 +15,7 @@ def make_key(screen: Screen, name: str) -> None:
     screen.open("/keys/new")
     screen.page.get_by_label("Name").fill(name)
     screen.page.get_by_label("runs:create").check()
+    screen.page.get_by_label("All active workflows").check()
     screen.page.get_by_role("button", name="Create key").dblclick()
     screen.page.get_by_role("heading", name="The key is made").wait_for()
 
@@ -109,6 +110,7 @@ def test_typed_values_stay_beside_their_problems(signed_in: NewPerson) -> None:
     screen.open("/keys/new")
     screen.page.get_by_label("Name").fill("<script>alert(1)</script>")
     screen.page.get_by_label("runs:read").check()
+    screen.page.get_by_label("All active workflows").check()
     screen.page.get_by_label("Source addresses").fill("10.0.0.1/8")
     screen.page.get_by_role("button", name="Create key").click()
     screen.page.get_by_role("alert").wait_for()

@@ -262,7 +262,7 @@ def test_disabling_a_user_redirects_to_the_list() -> None:
 def test_a_new_password_is_shown_once() -> None:
     made = UserPassword(user=User(name="dee", role=ROLE_APPROVER), password="correct <horse>")
     services = people_services(CreateUser=made, ResetUserPassword=made)
-    added = viewed(PAGES, "POST", "/people", services, form={"name": ["dee"], "role": ["approver"]})
+    added = viewed(PAGES, "POST", "/people", services, form={"name": ["dee"], "role": ["approver"], "scope": ["all"]})
     reset = viewed(PAGES, "POST", "/people/{name}/password", services, names={"name": "dee"})
     assert "correct &lt;horse&gt;" in page_of(added)
     assert "correct &lt;horse&gt;" in page_of(reset)
@@ -286,8 +286,15 @@ def test_ticked_workflows_are_never_taken_for_all() -> None:
     services = people_services(SetUserRole=PEOPLE[1])
     form = {"role": ["approver"], "scope": ["all"], "workflow_ids": ["wf_1"]}
     view = viewed(PAGES, "POST", "/people/{name}/role", services, names={"name": "bob"}, form=form)
-    assert Fields(page_of(view)).errors == {"scope": "must be the chosen workflows while any is ticked below"}
+    assert Fields(page_of(view)).errors == {"scope": "must be only these while any is ticked below"}
     assert not services.asked_for("UsersService/SetUserRole")
+
+
+def test_an_approver_is_added_only_once_their_workflows_are_chosen() -> None:
+    services = people_services()
+    view = viewed(PAGES, "POST", "/people", services, form={"name": ["dee"], "role": ["approver"]})
+    assert Fields(page_of(view)).errors == {"scope": "must be chosen for an approver: all workflows, or only these"}
+    assert not services.asked_for("UsersService/CreateUser")
 
 
 def test_a_refused_role_is_shown_at_its_field_with_what_was_chosen() -> None:
