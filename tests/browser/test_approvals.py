@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewPerson, Screen
+from tests.browser.conftest import NewPerson, Screen, agree
 from tests.support.client import Caller
 from tests.support.service import Service
 from workflow_api.v1.audit_pb2 import ListAuditRecordsRequest
@@ -104,7 +104,7 @@ def test_a_late_decision_is_reported(
     screen = signed_in("late", ROLE_APPROVER)
     screen.open(f"/approvals/{approval_id}")
     console.admin.decide(approval_id, approve=True)
-    screen.page.on("dialog", lambda dialog: dialog.accept())
+    agree(screen.page)
     screen.page.get_by_role("button", name="Reject").click()
 
     expect(screen.page.get_by_role("status")).to_contain_text("Nothing was changed")
@@ -140,7 +140,7 @@ def test_an_administrator_cancels_a_run_and_deactivates_its_workflow(
 ) -> None:
     run_id = caller.parked(workflows["Park"])["run_id"]
     screen = signed_in("chief", ROLE_ADMINISTRATOR)
-    screen.page.on("dialog", lambda dialog: dialog.accept())
+    agree(screen.page)
     screen.open(f"/runs/{run_id}")
     screen.page.get_by_role("group", name="Actions").get_by_text("Cancel", exact=True).click()
     screen.page.get_by_label("Reason").fill("Too late")

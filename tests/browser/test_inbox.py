@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewPerson
+from tests.browser.conftest import NewPerson, agree
 from tests.support.client import Caller
 from tests.support.poll import until
 from tests.support.service import Service
@@ -32,7 +32,7 @@ def test_keys_move_and_decide_and_the_count_follows(
     first, second = (caller.parked(workflows["Park"])["run_id"] for _ in range(2))
     screen = signed_in("by-keys", ROLE_APPROVER)
     page = screen.page
-    page.on("dialog", lambda dialog: dialog.accept())
+    agree(page)
     page.goto(screen.address(f"/approvals?gate=ask@{workflows['Park']}"))
     links = page.locator("[data-item]")
     expect(links.first).to_have_attribute("aria-current", "true")

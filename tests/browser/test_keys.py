@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewPerson, Screen
+from tests.browser.conftest import NewPerson, Screen, agree
 from tests.support.client import Caller
 from tests.support.poll import until
 from tests.support.service import Service
@@ -28,7 +28,7 @@ def issued(console: Service, screen: Screen) -> Caller:
 
 def test_a_key_created_in_the_console_works_until_it_is_revoked(console: Service, signed_in: NewPerson) -> None:
     screen = signed_in("keeper", ROLE_ADMINISTRATOR)
-    screen.page.on("dialog", lambda dialog: dialog.accept())
+    agree(screen.page)
     make_key(screen, "from the console")
     caller = issued(console, screen)
 
@@ -64,7 +64,7 @@ def test_credentials_are_only_on_the_page_that_created_them(console: Service, si
 def test_the_lines_of_a_new_key_are_complete_and_a_call_of_it_is_judged(console: Service, signed_in: NewPerson) -> None:
     screen = signed_in("guide", ROLE_ADMINISTRATOR)
     page = screen.page
-    page.on("dialog", lambda dialog: dialog.accept())
+    agree(page)
     make_key(screen, "with lines")
     key_value = page.locator("#key-value").inner_text()
     expect(page.locator("#env")).to_contain_text(f"WORKFLOW_API_KEY={key_value}")
@@ -86,7 +86,7 @@ def test_a_rotation_counts_the_overlap_down(console: Service, signed_in: NewPers
     key_id = console.admin.create_key(name="rotated").key_id
     screen = signed_in("rotator", ROLE_ADMINISTRATOR)
     page = screen.page
-    page.on("dialog", lambda dialog: dialog.accept())
+    agree(page)
     screen.open("/keys?q=rotated&state=active")
     page.get_by_role("link", name="rotated").click()
     page.get_by_role("link", name="Rotate the secret").click()

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewPerson
+from tests.browser.conftest import NewPerson, agree
 from tests.browser.sweep import AXE_WIDTHS, CUT, findings
 from tests.support.client import Caller
 from tests.support.service import Service
@@ -66,7 +66,7 @@ def test_an_operator_starts_and_cancels_and_decides_nothing(
     page.get_by_role("button", name="Start").click()
     page.wait_for_url("**/runs/run_*")
     expect(page.get_by_role("button", name="Approve")).to_have_count(0)
-    page.on("dialog", lambda dialog: dialog.accept())
+    agree(page)
     page.get_by_role("group", name="Actions").get_by_text("Cancel", exact=True).click()
     page.get_by_role("button", name="Cancel the run").click()
     expect(page.get_by_role("status")).to_contain_text("cancelled")
