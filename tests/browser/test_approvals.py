@@ -70,10 +70,12 @@ def test_an_open_page_is_updated_until_the_run_ends(
     screen.open(f"/runs/{run_id}")
     mark(screen)
     expect(screen.page.locator(".graph g.warn")).to_have_count(1)
+    expect(screen.page).to_have_title(re.compile(r"waiting for approval · Two gates · run_…\w+ . Runs · Workflow API"))
 
     caller.post(f"/runs/{run_id}/cancel", {})
 
     expect(screen.page.locator("#summary .badge")).to_have_text("cancelled")
+    expect(screen.page).to_have_title(re.compile("cancelled · Two gates · "))
     expect(screen.page.locator("#approvals")).to_be_empty()
     expect(screen.page.get_by_role("button", name="Cancel the run")).to_have_count(0)
     assert has_stayed(screen)
