@@ -9,6 +9,7 @@ from aiohttp import web
 from console.http.protection import form_token
 from console.rendering.documents import help_address
 from console.rendering.templates import Rendering
+from console.rendering.text import short
 from console.rendering.times import zone_named
 from console.sessions import Sessions, Visitor
 from console.visit import Page, Redirect, View
@@ -51,6 +52,30 @@ class NavigationEntry(NamedTuple):
     current: bool
 
 
+_MOST_NOTICE_CHARS: Final = 300
+"""Most characters of a notice's text beside a link, so that the cookie holds both."""
+
+
+class Notice(NamedTuple):
+    """A notice: its text, and a link after it, if any."""
+
+    text: str
+    label: str = ""
+    address: str = ""
+
+    @classmethod
+    def of(cls, sealed: str) -> "Notice | None":
+        """Returns the notice that `sealed_text` made the text of; None where there is none."""
+        text, _, link = sealed.partition("\n")
+        label, _, address = link.partition("\n")
+        return cls(text, label, address) if text else None
+
+    def sealed_text(self) -> str:
+        """Returns the notice as one text, of which each part is a line."""
+        text = " ".join(self.text.split())
+        return "\n".join((short(text, _MOST_NOTICE_CHARS), self.label, self.address)) if self.address else text
+
+
 class Responses:
     """Builds responses; the navigation leads to the GET pages among `pages`."""
 
@@ -78,7 +103,7 @@ class Responses:
             "user": visitor.user,
             "csrf": form_token(visitor.secret),
             "path": request.path,
-            "notice": said or notice,
+            "notice": Notice.of(said or notice),
             "navigation": self.navigation(request.path, visitor),
             "preferences": preferences,
             "zone": zone_named(preferences.time_zone),
@@ -98,7 +123,7 @@ class Responses:
             raise ValueError(f"a redirect to {redirect.to!r} would leave the console")
         response = web.Response(status=303, headers={"Location": redirect.to})
         if redirect.notice:
-            self._sessions.set_notice(response, visitor, redirect.notice)
+            self._sessions.set_notice(response, visitor, Notice(redirect.notice, *redirect.link).sealed_text())
         return response
 
     def refusal(self, request: web.Request, visitor: Visitor, refusal: Refusal, request_id: str) -> web.Response:

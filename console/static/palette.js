@@ -14,7 +14,8 @@ function readRecent() {
 function keepRecent() {
   const path = location.pathname;
   if (path === "/" || path === "/search" || !document.querySelector("h1")) return;
-  const title = document.title.replace(/^\(\d+\) /, "").replace(/ · [^·]*$/, "");
+  // A status in the title is soon another one.
+  const title = document.querySelector("h1").dataset.title ?? document.title.replace(/^\(\d+\) /, "").replace(/ · [^·]*$/, "");
   const others = readRecent().filter((each) => each.path !== path);
   try { localStorage.setItem(RECENT, JSON.stringify([{ path, title }, ...others].slice(0, RECENT_PAGES + 1))); } catch { /* full */ }
 }
