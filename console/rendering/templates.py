@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from console.http.static_files import StaticFiles
 from console.rendering import formatting, times
+from console.rendering.matching import resembles
 from console.rendering.text import breakable, marked, marked_value, short, short_id, verbatim, visible, visible_value
 from console.rendering.times import machine_text, text_in
 from contract.times import milliseconds_of
@@ -61,6 +62,7 @@ class Rendering:
             "verbatim": verbatim,
         }
         self.environment.tests["containing"] = _contains
+        self.environment.tests["resembling"] = resembles
         self.environment.globals |= {
             "static": files.url_of,
             "has_static": files.has,

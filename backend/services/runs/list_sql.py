@@ -220,7 +220,9 @@ def _range(equal: frozenset[str], status: str, oldest_first: bool) -> RowSelect:
         index.condition(),
         NO_CHILD,
     )
-    return _in_order(query, (*index.leading, *_ORDER), oldest_first).with_hint(runs, f"INDEXED BY {index.name}", "sqlite")
+    return _in_order(query, (*index.leading, *_ORDER), oldest_first).with_hint(
+        runs, f"INDEXED BY {index.name}", "sqlite"
+    )
 
 
 def _index(equal: frozenset[str], status: str) -> _RunIndex:

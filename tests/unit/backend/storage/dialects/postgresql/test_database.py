@@ -35,7 +35,7 @@ from tests.unit.backend.storage.dialects.postgresql.notes import (
 
 
 def test_no_statement_is_compiled_before_it_runs(database: PostgresqlDatabase) -> None:
-    assert database.read(lambda tx: tx.value(JIT)) == "off"
+    assert database.read(lambda tx: tx.scalar(JIT)) == "off"
 
 
 def test_work_that_raises_leaves_nothing(database: PostgresqlDatabase) -> None:
