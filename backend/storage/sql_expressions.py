@@ -1,4 +1,4 @@
-"""SQL that several services need: patterns of LIKE, members of JSON, equality, times that have come, batched deletion."""
+"""SQL of several services: patterns of LIKE, members of JSON, equality, times that have come, deletion in batches."""
 
 from typing import Self
 
