@@ -5,6 +5,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from aiohttp import web
+from yarl import URL
 
 from console.http.protection import form_token
 from console.rendering.documents import help_address
@@ -183,6 +184,16 @@ class Responses:
 def shows_navigation(user: User) -> bool:
     """Returns whether a user may open pages: who must change the password or add a passkey may not yet."""
     return not (user.password_is_temporary or user.needs_passkey)
+
+
+def own_referrer(request: web.Request) -> str:
+    """Returns the path and query of the page of this console that a request was sent from; empty for another's."""
+    try:
+        referrer = URL(request.headers.get("Referer", ""))
+    except ValueError:
+        return ""
+    own = referrer.authority == request.host and is_own_path(referrer.raw_path_qs)
+    return referrer.raw_path_qs if own else ""
 
 
 def is_own_path(path: str) -> bool:

@@ -62,7 +62,7 @@ function makePalette() {
     found.dispatchEvent(new Event("fresh", { bubbles: true }));
     choose(0);
   }
-  const links = () => [...found.querySelectorAll("a")];
+  const links = () => [...found.querySelectorAll("a, button")];
   const chosen = () => links().findIndex((link) => link.classList.contains("chosen"));
   function choose(place) {
     const all = links();

@@ -78,6 +78,22 @@ def test_the_command_palette_leads_to_a_key_by_keyboard_alone(console: Service, 
     assert screen.complaints == []
 
 
+def test_the_command_palette_changes_the_colours_and_stays_on_the_page(signed_in: NewPerson) -> None:
+    screen = signed_in("of-the-night", ROLE_ADMINISTRATOR)
+    page = screen.page
+    screen.open("/runs?sort=oldest")
+    page.keyboard.press("Control+k")
+    search = page.get_by_role("dialog", name="Search").get_by_role("searchbox")
+    search.fill("workfolws")
+    expect(page.locator('.palette a[href="/workflows"]')).to_be_visible()
+    search.fill("drak colours")
+    expect(page.locator(".palette .chosen")).to_have_text("Dark colours")
+    page.keyboard.press("Enter")
+    expect(page.locator('html[data-theme="dark"]')).to_be_attached()
+    assert screen.path == "/runs?sort=oldest"
+    assert screen.complaints == []
+
+
 def test_the_command_palette_finds_a_run_a_workflow_and_a_page(console: Service, signed_in: NewPerson) -> None:
     workflows = console.admin.apply_test_workflows()
     run_id = console.new_caller().finished(workflows["Echo"], client_reference="palette 1")["run_id"]

@@ -414,5 +414,5 @@ def test_a_problem_of_a_window_is_shown_at_its_date() -> None:
     refused, _ = audit_view({"from": "2020-01-01"}, invalid(("since", "must be before until")))
     unread, services = audit_view({"to": "20260101"})
     assert Fields(page_of(refused)).errors["from"].startswith("must be less than 90 days before")
-    assert Fields(page_of(unread)).errors == {"to": "must be a day such as 2026-09-24"}
+    assert Fields(page_of(unread)).errors == {"to": "must be a day such as 2026-09-24, from 0001-01-02 to 9999-12-30"}
     assert not services.asked
