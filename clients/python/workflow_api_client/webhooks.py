@@ -92,8 +92,8 @@ def verify_webhook(
     try:
         read: dict[str, Any] = {**json.loads(content), "id": message_id}
         of_schedule = str(read.get("type")).startswith(_OF_SCHEDULES)
-        data: WebhookRun | WebhookSchedule = decode(WebhookSchedule if of_schedule else WebhookRun, read.get("data"))
-        return replace(decode(WebhookMessage, {**read, "data": None}), data=data)
+        kind: type[WebhookRun | WebhookSchedule] = WebhookSchedule if of_schedule else WebhookRun
+        return replace(decode(WebhookMessage, {**read, "data": None}), data=decode(kind, read.get("data")))
     except (TypeError, ValueError, UnexpectedAnswerError) as error:
         raise WebhookVerificationError("The body is no message of the service.") from error
 
