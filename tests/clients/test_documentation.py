@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.client import Caller
+from tests.support.npm_package import Package
 from tests.support.page import blocks_of
 from tests.support.service import Service
 
@@ -92,24 +93,13 @@ def test_the_steps_in_python(digesting: dict[str, str], caller: Caller, tmp_path
     erased(caller)
 
 
-@pytest.mark.optional
 def test_the_steps_in_typescript(digesting: dict[str, str], caller: Caller, tmp_path: Path) -> None:
-    if shutil.which("npm") is None:
-        pytest.skip("needs npm")
-    (tmp_path / "steps.ts").write_text(snippet("typescript"))
-    script = snippet("bash", "npm ")
-    asked = subprocess.run(
-        ["npm", "view", "openapi-fetch", "version"],
-        cwd=tmp_path,
-        env=digesting,
-        capture_output=True,
-        timeout=240,
-        check=False,
-    )
-    if asked.returncode:
-        pytest.skip("needs a registry of npm packages")
-    printed = run(tmp_path, digesting, "bash", "-euo", "pipefail", "-c", script)
-    assert "\ncompleted " in printed
-    assert '"words":6' in printed
-    assert files_of(tmp_path / "run.zip") == FILES
+    package = Package(tmp_path)
+    project = package.project(tmp_path / "project")
+    (project / "steps.ts").write_text(snippet("typescript"))
+    package.compile(project)
+    printed = run(project, digesting, "node", "steps.js")
+    assert "run.completed" in printed
+    assert "words: 6" in printed
+    assert (project / "made" / "digest" / "digest.md").is_file()
     erased(caller)
