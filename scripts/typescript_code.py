@@ -5,11 +5,10 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from client_code import EDITED, camel_case, comment_lines, constant_of, is_nullable, is_repeatable
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 from contract.fields import enum_of, is_duration, is_map, is_timestamp, json_name, message_of, public_fields, rules_of
@@ -20,6 +19,7 @@ from edge.openapi.comments import comments
 from edge.openapi.failures import meaning
 from edge.openapi.schemas import json_type
 from edge.openapi.webhooks import MESSAGE, SCHEDULE_MESSAGE, webhook_schemas
+from scripts.client_code import EDITED, camel_case, comment_lines, constant_of, is_nullable, is_repeatable
 from workflow_api.v1.options_pb2 import FieldRules
 
 PLAIN: Final = {
@@ -77,7 +77,7 @@ class Records:
             self._code[name] = _interface(name, comments()[message.full_name], own, bases)
             for field, rules in shown:
                 if rules.tagged_by:
-                    self._tagged(name, field, rules)
+                    self._tagged(message, field, rules)
         return name
 
     def _member(self, field: FieldDescriptor, rules: FieldRules) -> Iterator[str]:
@@ -85,9 +85,10 @@ class Records:
         annotation = self._annotation(field, rules)
         yield _member(json_name(field, rules), annotation, comments()[field.full_name], optional=optional)
 
-    def _tagged(self, base: str, field: FieldDescriptor, rules: FieldRules) -> None:
+    def _tagged(self, message: Descriptor, field: FieldDescriptor, rules: FieldRules) -> None:
+        base = RENAMED.get(message.name, message.name)
         for member in json_type(rules).fields:
-            name = f"{camel_case(member.name)}{field.containing_type.name}"
+            name = f"{camel_case(member.name)}{message.name}"
             tag = [_member(rules.tagged_by, json.dumps(rules_of(member).tag), "The type.")]
             data = _member(json_name(field, rules), self._type(message_of(member)), comments()[field.full_name])
             self._code[name] = _interface(name, comments()[member.full_name], [*tag, data], [base])
@@ -160,7 +161,7 @@ def webhooks_module() -> str:
 def _properties(schema: Mapping[str, Any]) -> Iterator[str]:
     for name, property_ in schema["properties"].items():
         types = property_["type"] if isinstance(property_["type"], list) else [property_["type"]]
-        annotation = " | ".join({"integer": "number"}.get(one, one) for one in types)
+        annotation = " | ".join("number" if one == "integer" else one for one in types)
         if "enum" in property_:
             annotation = _union(property_["enum"])
         yield _member(name, annotation, property_["description"], optional=name not in schema["required"])
@@ -194,7 +195,7 @@ def _member(name: str, annotation: str, text: str, *, optional: bool = False) ->
     return f"{_comment(text, 2)}  {name}{'?' if optional else ''}: {annotation};\n"
 
 
-def _union(words: Iterator[str] | Sequence[str]) -> str:
+def _union(words: Iterable[str]) -> str:
     return " | ".join(json.dumps(word) for word in words)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.client import Caller
-from tests.support.npm_package import Package
+from tests.support.npm_package import Package, node_options
 from tests.support.page import blocks_of
 from tests.support.service import Service
 
@@ -100,7 +100,7 @@ def test_the_steps_in_typescript(digesting: dict[str, str], caller: Caller, tmp_
     project = package.project(tmp_path / "project")
     (project / "steps.ts").write_text(snippet("typescript"))
     package.compile(project)
-    printed = run(project, digesting, "node", "steps.js")
+    printed = run(project, {**digesting, **node_options()}, "node", "steps.js")
     assert "run.completed" in printed
     assert "words: 6" in printed
     assert (project / "made" / "digest" / "digest.md").is_file()

@@ -222,7 +222,8 @@ async function hashed(blocks: AsyncIterable<Uint8Array>): Promise<string> {
 async function* blocksOf(file: FileHandle, entry: Entry | undefined): AsyncGenerator<Uint8Array> {
   const end = entry ? entry.begin + entry.size : 0;
   for (let place = entry?.begin ?? 0; place < end; ) {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.min(BLOCK, end - place)), 0, null, place);
+    const size = Math.min(BLOCK, end - place);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(size), 0, size, place);
     if (!bytesRead) throw new RangeError("it ends early");
     place += bytesRead;
     yield buffer.subarray(0, bytesRead);

@@ -58,9 +58,7 @@ def test_the_page_has_address_limits_scopes_and_workflows_of_the_key(
 
 
 @pytest.mark.parametrize("language", ["bash", "python", "typescript"])
-def test_the_page_starts_a_run_in_each_language(
-    backend: FakeBackend, key: keys_pb2.KeyRecord, language: str
-) -> None:
+def test_the_page_starts_a_run_in_each_language(backend: FakeBackend, key: keys_pb2.KeyRecord, language: str) -> None:
     key.key.scopes.append(options_pb2.SCOPE_OUTPUTS_READ)
     snippets = page(backend).split(f"```{language}\n")[1:]
     last = snippets[-1].partition("```")[0]
