@@ -53,6 +53,8 @@ from backend.services.run_changes import RunChanges
 from backend.services.runs import erasure
 from backend.services.runs.backlog import Backlog
 from backend.services.runs.figures import RunDays
+from backend.services.runs.resume.follow_up import InterruptedRuns
+from backend.services.runs.resume.service import RunResumer
 from backend.services.runs.servicer import RunListsServicer, RunsServicer
 from backend.services.runs.start.service import RunStarter
 from backend.services.schedules.runner import ScheduleRunner
@@ -242,6 +244,8 @@ class Backend:
         self._deliverer = Deliverer(services.database, services.clock, settings.webhooks)
         starter = RunStarter(services, self._runtime)
         self._schedules = ScheduleRunner(services, starter) if settings.schedules else None
+        resumer = RunResumer(services, starter, self._uploads)
+        self._interrupted = InterruptedRuns(services, resumer) if settings.schedules else None
         edges = LiveEdges(services.clock)
         self._reporter = parts.new_reporter(settings, "backend", edges)
         self._identities = settings.identities
@@ -318,6 +322,8 @@ class Backend:
         self._reporter.start()
         if self._schedules is not None:
             self._schedules.start()
+        if self._interrupted is not None:
+            self._interrupted.start()
 
     def serve_grpc(
         self,
@@ -356,6 +362,8 @@ class Backend:
         self._run_days.close()
         if self._schedules is not None:
             self._schedules.stop()
+        if self._interrupted is not None:
+            self._interrupted.stop()
         self._runtime.stop()
         self._deliverer.stop()
         self._reporter.stop()

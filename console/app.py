@@ -32,7 +32,7 @@ from console.instrumentation import ConsoleRequestLog, PageSpan
 from console.pages.waiting import WAITING, count_waiting
 from console.rendering.templates import Rendering
 from console.rendering.times import zone_named
-from console.responses import REFRESH, Responses, shows_navigation
+from console.responses import AUTOMATIC, REFRESH, Responses, shows_navigation
 from console.routes import DESIGN, HEALTH, PAGES, ROUTES, Health, Needs, VisitorRoute
 from console.sessions import ChannelServices, NewServices, Sessions, Visitor
 from console.settings import ConsoleSettings
@@ -89,6 +89,7 @@ class Console:
         self._queue = SignInQueue()
         shared = (settings, self._sessions, self._responses, self._queue)
         self._provider = ProviderSignIn(settings, self._sessions, self._responses)
+        self._repeats = FormRepeats()
         self._parts = (
             Health(),
             self._files,
@@ -97,9 +98,8 @@ class Console:
             SecondFactor(*shared),
             OwnPasskeys(*shared),
             PreferencesPage(settings, self._responses),
-            SavedViewForms(settings, self._responses),
+            SavedViewForms(settings, self._responses, self._repeats),
         )
-        self._repeats = FormRepeats()
         self._ended = EndedSessions(settings, self._sessions, self._responses)
         self._streams = EventStreams(settings)
         self._downloads = Downloads(settings.stall_seconds)
@@ -160,8 +160,7 @@ class Console:
         async def handle(request: web.Request) -> web.StreamResponse:
             state = request[_STATE]
             services = partial(self._services, state.request_id)
-            automatic = request.path == WAITING
-            visitor = state.visitor = await self._sessions.visitor(request, services, automatic=automatic)
+            visitor = state.visitor = await self._sessions.visitor(request, services, automatic=_is_automatic(request))
             if needs is Needs.VISITOR:
                 return await handler(request, visitor, services)
             if visitor.user is None:
@@ -235,7 +234,7 @@ class Console:
     async def _session_lasts(self, request: web.Request, visitor: Visitor, services: NewServices) -> bool:
         """Returns whether the session still exists, with unchanged permissions."""
         try:
-            now = await self._sessions.visitor(request, services)
+            now = await self._sessions.visitor(request, services, automatic=True)
         except Refusal:
             # While the backend cannot be reached, the session is assumed to last.
             return True
@@ -311,9 +310,18 @@ class Console:
 
 async def _with_count(request: web.Request, visitor: Visitor, services: NewServices) -> Visitor:
     """Returns a visitor with the number of approvals that wait, which a page shows; events are no page."""
-    if visitor.user is None or not shows_navigation(visitor.user) or _EVENTS in request.headers.get("Accept", ""):
+    if visitor.user is None or not shows_navigation(visitor.user) or _is_for_events(request):
         return visitor
     return replace(visitor, waiting=await count_waiting(visitor.user, services(visitor.actor)))
+
+
+def _is_for_events(request: web.Request) -> bool:
+    return _EVENTS in request.headers.get("Accept", "")
+
+
+def _is_automatic(request: web.Request) -> bool:
+    """Returns whether an open page sent the request by itself: it is no use of the session."""
+    return request.path == WAITING or _is_for_events(request) or request.headers.get(REFRESH) == AUTOMATIC
 
 
 def _add(app: web.Application, route: VisitorRoute | Page, handler: _Handler) -> None:

@@ -5,10 +5,12 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from aiohttp import web
+from yarl import URL
 
 from console.http.protection import form_token
 from console.rendering.documents import help_address
 from console.rendering.templates import Rendering
+from console.rendering.text import short
 from console.rendering.times import zone_named
 from console.sessions import Sessions, Visitor
 from console.visit import Page, Redirect, View
@@ -39,6 +41,8 @@ _MESSAGES: Final[Mapping[int, str]] = {
 
 # Header that console.js sends when it refreshes an open page.
 REFRESH: Final = "X-Refresh"
+AUTOMATIC: Final = "automatic"
+"""The value of that header where no person asked for the refresh."""
 
 
 class NavigationEntry(NamedTuple):
@@ -47,6 +51,30 @@ class NavigationEntry(NamedTuple):
     path: str
     label: str
     current: bool
+
+
+_MOST_NOTICE_CHARS: Final = 300
+"""Most characters of a notice's text beside a link, so that the cookie holds both."""
+
+
+class Notice(NamedTuple):
+    """A notice: its text, and a link after it, if any."""
+
+    text: str
+    label: str = ""
+    address: str = ""
+
+    @classmethod
+    def of(cls, sealed: str) -> "Notice | None":
+        """Returns the notice that `sealed_text` made the text of; None where there is none."""
+        text, _, link = sealed.partition("\n")
+        label, _, address = link.partition("\n")
+        return cls(text, label, address) if text else None
+
+    def sealed_text(self) -> str:
+        """Returns the notice as one text, of which each part is a line."""
+        text = " ".join(self.text.split())
+        return "\n".join((short(text, _MOST_NOTICE_CHARS), self.label, self.address)) if self.address else text
 
 
 class Responses:
@@ -76,7 +104,7 @@ class Responses:
             "user": visitor.user,
             "csrf": form_token(visitor.secret),
             "path": request.path,
-            "notice": said or notice,
+            "notice": Notice.of(said or notice),
             "navigation": self.navigation(request.path, visitor),
             "preferences": preferences,
             "zone": zone_named(preferences.time_zone),
@@ -96,7 +124,7 @@ class Responses:
             raise ValueError(f"a redirect to {redirect.to!r} would leave the console")
         response = web.Response(status=303, headers={"Location": redirect.to})
         if redirect.notice:
-            self._sessions.set_notice(response, visitor, redirect.notice)
+            self._sessions.set_notice(response, visitor, Notice(redirect.notice, *redirect.link).sealed_text())
         return response
 
     def refusal(self, request: web.Request, visitor: Visitor, refusal: Refusal, request_id: str) -> web.Response:
@@ -156,6 +184,16 @@ class Responses:
 def shows_navigation(user: User) -> bool:
     """Returns whether a user may open pages: who must change the password or add a passkey may not yet."""
     return not (user.password_is_temporary or user.needs_passkey)
+
+
+def own_referrer(request: web.Request) -> str:
+    """Returns the path and query of the page of this console that a request was sent from; empty for another's."""
+    try:
+        referrer = URL(request.headers.get("Referer", ""))
+    except ValueError:
+        return ""
+    own = referrer.authority == request.host and is_own_path(referrer.raw_path_qs)
+    return referrer.raw_path_qs if own else ""
 
 
 def is_own_path(path: str) -> bool:

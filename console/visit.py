@@ -109,10 +109,11 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """A redirect to another page of the console, and a notice to show there once."""
+    """A redirect to another page of the console, and a notice to show there once, with a link as label and address."""
 
     to: str
     notice: str = ""
+    link: tuple[str, str] = field(default=("", ""), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,11 @@
-"""SQL that several services need: patterns of LIKE, members of JSON, times that have come, and deletion in batches."""
+"""SQL of several services: patterns of LIKE, members of JSON, equality, times that have come, deletion in batches."""
+
+from typing import Self
 
 from sqlalchemy import (
     BigInteger,
     BindParameter,
+    Boolean,
     ColumnElement,
     Table,
     Text,
@@ -17,6 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
+from sqlalchemy.sql.operators import OperatorType
 
 from backend.storage.database import Tx
 from backend.storage.statements import Command
@@ -58,6 +62,34 @@ def _compile_for_sqlite(element: json_member, compiler: SQLCompiler, **options: 
 @compiles(json_member, "postgresql")
 def _compile_for_postgresql(element: json_member, compiler: SQLCompiler, **options: object) -> str:
     return f"(CAST({compiler.process(element.clauses, **options)} AS JSON) #>> '{{{','.join(element.path)}}}')"
+
+
+class in_order_equal(GenericFunction[bool]):  # noqa: N801 - it is called as a function of SQL
+    """Equality of a column with a text of the statement, after which PostgreSQL still sorts by the column.
+
+    It leaves columns with `=` out of the order of a statement, and may take an index of the other columns then.
+    """
+
+    type = Boolean()
+    inherit_cache = False
+
+    def __init__(self, column: ColumnElement[str], text: str) -> None:
+        super().__init__(column)
+        self.text = text.replace("'", "''")
+
+    def self_group(self, against: OperatorType | None = None) -> Self:  # noqa: ARG002 - SQLAlchemy's signature
+        """Returns it as it is: SQLAlchemy would write `= 1` behind it for SQLite, which keeps it from its index."""
+        return self
+
+
+@compiles(in_order_equal, "sqlite")
+def _equal_for_sqlite(element: in_order_equal, compiler: SQLCompiler, **options: object) -> str:
+    return f"{compiler.process(element.clauses, **options)} = '{element.text}'"
+
+
+@compiles(in_order_equal, "postgresql")
+def _equal_for_postgresql(element: in_order_equal, compiler: SQLCompiler, **options: object) -> str:
+    return f"{compiler.process(element.clauses, **options)} LIKE '{_literal(element.text)}'"
 
 
 def is_due(at: ColumnElement[int], now: BindParameter[int], longest_ms: int) -> ColumnElement[bool]:

@@ -10,7 +10,7 @@ from console.account.sign_in import sign_in_address
 from console.forms.kept_forms import SECONDS, KeptForms, refilled
 from console.forms.multipart import has_files, read_file_form
 from console.forms.urlencoded import Form, check_sender, closing, read_form
-from console.responses import REFRESH, Responses, is_own_path
+from console.responses import REFRESH, Responses, own_referrer
 from console.sessions import Sessions, Visitor
 from console.settings import ConsoleSettings
 from console.visit import Page, View
@@ -68,14 +68,10 @@ class EndedSessions:
 
 def _page_of_form(request: web.Request, form: Form) -> str:
     """Returns the address of the page that a form was sent from, else the path that it was sent to."""
-    try:
-        referrer = URL(request.headers.get("Referer", ""))
-    except ValueError:
-        referrer = URL()
+    referrer = own_referrer(request)
     # A form that was shown again with problems stands on the address that it was sent to, which has no query.
-    another = referrer.path != request.path or bool(referrer.query_string)
-    if another and referrer.authority == request.host and is_own_path(referrer.raw_path_qs):
-        return referrer.raw_path_qs
+    if referrer and referrer != request.rel_url.raw_path:
+        return referrer
     # Only the address of the form's page names the earlier run whose inputs fill a start.
     earlier = {"run": form["run"][0]} if form.get("run") else {}
     return URL.build(path=request.path, query=earlier).raw_path_qs

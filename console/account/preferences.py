@@ -7,7 +7,7 @@ from aiohttp import web
 
 from console.forms.urlencoded import check_sender, read_form
 from console.rendering.times import UTC_NAME, zone_names
-from console.responses import Responses
+from console.responses import Responses, own_referrer
 from console.sessions import NewServices, Visitor
 from console.settings import ConsoleSettings
 from console.visit import Redirect, View
@@ -43,7 +43,8 @@ class PreferencesPage:
         """Keeps the settings with the person, for every browser."""
         check_sender(request, self._settings)
         sent = await read_form(request, visitor.secret, self._settings)
-        chosen = {name: sent.get(name, ("",))[0] for name in ("zone", *_CHOICES)}
+        # A button that changes one of them, as in the search, sends it alone.
+        chosen = {name: sent.get(name, (kept,))[0] for name, kept in _chosen(visitor.user or User()).items()}
         wrong = {name: _WRONG for name, pairs in _CHOICES.items() if chosen[name] not in dict(pairs)}
         if chosen["zone"] not in zone_names():
             wrong["zone"] = _WRONG
@@ -59,7 +60,7 @@ class PreferencesPage:
             "SessionsService/SetPreferences", SetPreferencesRequest(token=visitor.secret, preferences=preferences)
         )
         notice = f"Your settings are saved. Times are shown in {chosen['zone']}."
-        return self._responses.redirect(visitor, Redirect(PREFERENCES, notice))
+        return self._responses.redirect(visitor, Redirect(own_referrer(request) or PREFERENCES, notice))
 
     def _form(
         self, request: web.Request, visitor: Visitor, chosen: Mapping[str, str], wrong: Mapping[str, str]

@@ -121,6 +121,8 @@ LONGEST_TEXT: Final = 65_536
 """Characters of the longest text that the console edits; longer manifests are applied from files."""
 
 _MOST_LISTED: Final = 20
+_BAND: Final = 2
+"""Columns of steps beside each other, whose texts can be read beside the manifest."""
 """Most entries in each list of a check's result: other workflows that change, warnings, missing readiness."""
 _LIVE: Final = "live"
 """Value of the field `do` of a text under way: the answer is the verdict alone, for the page's script."""
@@ -147,7 +149,7 @@ class _CheckResult(NamedTuple):
         if not self.item.HasField("definition"):
             return None
         steps = json.loads(self.item.definition).get("steps") or ()
-        return _Graph(draw(step_nodes(steps[:MOST_STEPS])), max(len(steps) - MOST_STEPS, 0))
+        return _Graph(draw(step_nodes(steps[:MOST_STEPS]), _BAND), max(len(steps) - MOST_STEPS, 0))
 
 
 class _Conflict(NamedTuple):

@@ -25,8 +25,6 @@ from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS, Scope
 
 ALL: Final = "all"
 LISTED: Final = "listed"
-TICKED: Final = "ticked"
-"""Choice in the form of a new key: the ticked workflows, or all where none is ticked."""
 
 REPEATED_FIELDS: Final = frozenset({"scopes", "workflow_ids"})
 """Fields of the form that have several values."""
@@ -87,7 +85,7 @@ def blank_form() -> KeyForm:
     """Returns the form of a new key, with the defaults of the contract."""
     fields = CreateKeyRequest.DESCRIPTOR.fields_by_name
     defaults = {name: str(default_value(fields[_FIELDS.get(name, name)])) for name in _NUMBERS}
-    return KeyForm("", "", (), TICKED, (), "", "", "", **defaults, daily_tokens="", daily_cost="")
+    return KeyForm("", "", (), "", (), "", "", "", **defaults, daily_tokens="", daily_cost="")
 
 
 def typed_form(visit: Visit) -> KeyForm:
@@ -163,10 +161,12 @@ def read(form: KeyForm) -> Properties:
     unknown = [text for text in form.scopes if text not in SCOPES]
     if unknown:
         problems["scopes"] = f"must be among: {', '.join(SCOPES)}"
-    if form.workflows not in {ALL, LISTED, TICKED}:
-        problems["workflow_access"] = f"must be {ALL} or {LISTED}"
+    if form.workflows not in {ALL, LISTED}:
+        problems["workflow_access"] = "must be chosen: all workflows, or only these"
     if form.workflows == ALL and form.workflow_ids:
-        problems["workflow_access"] = "must be only those chosen while any is ticked below"
+        problems["workflow_access"] = "must be only these while any is ticked below"
+    if form.workflows == LISTED and not form.workflow_ids:
+        problems["workflow_access"] = "must be all workflows while none is ticked below"
     hours = _hours(form, problems)
     tokens = whole_number(form.daily_tokens) if form.daily_tokens else None
     if form.daily_tokens and tokens is None:
@@ -176,7 +176,7 @@ def read(form: KeyForm) -> Properties:
     if problems:
         raise invalid(problems)
     days = numbers.pop("expires_days")
-    listed = form.workflows == LISTED or (form.workflows == TICKED and bool(form.workflow_ids))
+    listed = form.workflows == LISTED
     mode = WorkflowAccess.MODE_EXPLICIT if listed else WorkflowAccess.MODE_ALL_ACTIVE
     return Properties(
         name=form.name,

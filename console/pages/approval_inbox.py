@@ -14,7 +14,7 @@ from console.pages.approval_care import snooze_choices
 from console.pages.approvals import MAX_COMMENT_CHARS, fields_of, rejection_text, waiting_text
 from console.paging import all_items
 from console.rendering import formatting
-from console.rendering.text import short
+from console.rendering.text import short, short_id
 from console.visit import PageEvents, PageResult, Redirect, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.reviews_pb2 import (
@@ -66,6 +66,7 @@ async def show(visit: Visit) -> PageResult:
         {
             "items": [_item(each, to(each.approval.approval_id, cursor, opened=True), at) for each in listed.items],
             "chosen": chosen,
+            "following": _following([each.approval.approval_id for each in listed.items], at),
             # A refresh keeps the approval that the page shows, even once it is decided.
             "pinned": to(at, cursor, opened=opened) if at else "",
             "next": to(cursor=cursor, opened=opened),
@@ -261,6 +262,17 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
     }
 
 
+def _following(ids: Sequence[str], at: str) -> str:
+    """Returns the approval to go on with after the one that is shown: the next of the list, at its end the one before.
+
+    Empty where the list has no other.
+    """
+    if at not in ids:
+        return next(iter(ids), "")
+    place = ids.index(at)
+    return next(iter((*ids[place + 1 : place + 2], *ids[max(place - 1, 0) : place])), "")
+
+
 def _question_subject(pending: PendingApproval) -> str:
     """Returns the values of an approval that tell it from others, for questions about it."""
     values = (pending.workflow_name, short(pending.summary, _MOST_SUMMARY_CHARS), pending.client_reference)
@@ -269,12 +281,12 @@ def _question_subject(pending: PendingApproval) -> str:
 
 def _item(pending: PendingApproval, to: str, at: str) -> Mapping[str, Any]:
     labels = (f"{name}: {value}" for name, value in sorted(pending.labels.items()))
-    about = ", ".join(filter(None, (pending.workflow_name, pending.client_reference, *labels)))
+    about = ", ".join((pending.workflow_name, *labels))
+    subject = ": ".join(filter(None, (pending.client_reference, pending.summary))) or short_id(pending.run_id)
     return {
         "pending": pending,
         "about": short(about, _MOST_ABOUT_CHARS),
-        "summary": short(pending.summary, _MOST_SUMMARY_CHARS),
-        "waiting": waiting_text(pending),
+        "subject": short(subject, _MOST_SUMMARY_CHARS),
         "deadline": deadline_of(pending),
         "reminded": pending.HasField("reminded_at"),
         "to": to,

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Final
 from urllib.parse import urlencode
 
-from console.addresses import APPROVALS, approval_address, inbox_address, run_address
+from console.addresses import approval_address, inbox_address, run_address
 from console.approvals import (
     DECISIONS,
     PartLimits,
@@ -86,25 +86,44 @@ async def decide(visit: Visit) -> PageResult:
             visit, comment=comment, problem=problems.get("form", ""), texts=texts, problems=problems
         )
     if decided is None:
-        # The inbox shows who decided meanwhile.
+        # The page shows who decided meanwhile.
         return Redirect(_back(visit, approval_id), "Nothing was changed: this approval is no longer pending.")
-    done = "Approved: the run continues." if DECISIONS[decision] else "Rejected: the run fails."
-    if visit.sent("inbox"):
-        return Redirect(_back(visit), done)
-    return Redirect(run_address(decided.run_id), done)
+    to = inbox_address(visit.sent("gate"), visit.sent("next"), show=visit.sent("show"))
+    run = run_address(decided.run_id)
+    return Redirect(to if visit.sent("inbox") else run, _done(known, decision), link=("Open the run", run))
+
+
+def _done(review: Review | None, decision: str) -> str:
+    """Returns what a decision has done, with the values of the approval that tell it from others."""
+    pending = review.pending if review is not None else PendingApproval()
+    reference = f" ({pending.client_reference})" if pending.HasField("client_reference") else ""
+    about = f" “{pending.approval.title}” of {pending.workflow_name}{reference}" if pending.workflow_name else ""
+    if DECISIONS[decision]:
+        return f"Approved{about}: the run continues."
+    return f"Rejected{about}: {'the model is told' if pending.HasField('tool_call') else 'the run fails'}."
 
 
 async def stream(visit: Visit) -> PageResult:
-    """Streams an update once the approval's material has been prepared."""
-    return PageEvents(_until_prepared(visit))
+    """Streams updates of an open approval: once its material has been prepared, and once it does not wait any more."""
+    return PageEvents(_until_settled(visit))
 
 
-async def _until_prepared(visit: Visit) -> AsyncIterator[tuple[str, str]]:
-    while True:
-        if not (await _review(visit)).preparing:
-            yield "refresh", "prepared"
-            return
+async def _until_settled(visit: Visit) -> AsyncIterator[tuple[str, str]]:
+    preparing = bool(visit.query.get("preparing"))
+    review = await review_if_any(visit)
+    while review is not None and review.state == APPROVAL_STATE_PENDING and review.preparing:
         await asyncio.sleep(_POLL_SECONDS)
+        review = await review_if_any(visit)
+    approval_id = visit.path["approval_id"]
+    waits = review is not None and review.state == APPROVAL_STATE_PENDING
+    if preparing and waits:
+        yield "refresh", "prepared"
+    # Once it is prepared, the run's list answers for less than the material does.
+    while review is not None and waits:
+        await asyncio.sleep(_POLL_SECONDS)
+        listed = await pending_approvals(visit, review.pending.run_id)
+        waits = any(each.approval.approval_id == approval_id for each in listed)
+    yield "refresh", "settled"
 
 
 async def _review(visit: Visit) -> Review:
@@ -156,7 +175,7 @@ async def _approval_page(
         "first": first,
         "next": following,
         "count": len(parts),
-        "stream": f"{approval_address(approval_id)}/stream" if review.preparing else "",
+        "stream": _stream_address(review),
         "comment": comment,
         "problem": problem,
         "longest": MAX_COMMENT_CHARS,
@@ -183,12 +202,19 @@ def waiting_text(pending: PendingApproval) -> str:
     return formatting.duration(milliseconds_of(pending.waiting))
 
 
-def _back(visit: Visit, at: str = "") -> str:
-    """Returns the page of the decided form: the inbox, with approval `at` opened if given, or the run's page."""
+def _stream_address(review: Review) -> str:
+    """Returns the address of the updates of an approval's page; empty for one that does not wait any more."""
+    if review.state != APPROVAL_STATE_PENDING:
+        return ""
+    return f"{approval_address(review.pending.approval.approval_id)}/stream" + ("?preparing=yes" * review.preparing)
+
+
+def _back(visit: Visit, approval_id: str) -> str:
+    """Returns the page of a form that decided nothing: the inbox with the approval, the run's page, or its own page."""
     if visit.sent("inbox"):
-        return inbox_address(visit.sent("gate"), at, show=visit.sent("show"), opened=bool(at))
+        return inbox_address(visit.sent("gate"), approval_id, show=visit.sent("show"), opened=True)
     run_id = visit.sent("run_id")
-    return run_address(run_id) if run_id else APPROVALS
+    return run_address(run_id) if run_id else approval_address(approval_id)
 
 
 _HISTORY_PAGE: Final = 50
@@ -239,7 +265,7 @@ def _request(given: Mapping[str, str], problems: dict[str, str]) -> ListAllDecis
             try:
                 field.CopyFrom(to_timestamp(times.start_of_day(given[name]) + more))
             except ValueError:
-                problems[name] = "must be a day such as 2026-09-24"
+                problems[name] = times.DAY_RULE
     return request
 
 

@@ -1,6 +1,6 @@
 """Page of the audit trail, with search by query parameters, and its export as CSV or JSON lines."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -9,9 +9,10 @@ import orjson
 
 from console.forms.urlencoded import Problems, invalid, problems_of
 from console.http.downloads import MESSAGE_SECONDS
-from console.rendering.audit_sentences import SENTENCES, audit_sentence, person_of
+from console.pages.workflows import every_workflow
+from console.rendering.audit_sentences import SENTENCES, SentencePart, audit_sentence, person_of
 from console.rendering.exports import CSV, JSON_LINES, head_of, lines_of
-from console.rendering.times import DAY_MS, start_of_day
+from console.rendering.times import DAY_MS, DAY_RULE, start_of_day
 from console.visit import FileDownload, PageResult, View, Visit
 from contract.channel import Messages
 from contract.refusals import Refusal
@@ -22,6 +23,7 @@ from workflow_api.v1.audit_pb2 import (
     ExportAuditRecordsResponse,
     ListAuditRecordsRequest,
 )
+from workflow_api.v1.reviews_pb2 import ListAllDecisionsRequest, RunDecision
 
 _INVALID: Final = 400
 SIZES: Final = ("50", "100", "200")
@@ -32,6 +34,8 @@ ACTIONS: Final = tuple(sorted(SENTENCES))
 _MEDIA_TYPES: Final = {CSV: "text/csv", JSON_LINES: "application/jsonl"}
 _FIELDS: Final = ("q", "actor", "action", "target", "from", "to", "size")
 _SHOWN_AS: Final = {"search": "q", "until": "to"}
+_DECISIONS: Final = frozenset({"approval.approved", "approval.rejected", "approval.expired"})
+_MOST_DECISIONS: Final = 100
 _TOO_LONG: Final = "must be less than 90 days before the end of the last day, or now where none is given"
 
 
@@ -42,7 +46,7 @@ class AuditLine(NamedTuple):
     actor: str
     person: str
     action: str
-    done: str
+    done: Sequence[SentencePart]
     target: str
     details: Mapping[str, str]
 
@@ -59,7 +63,8 @@ async def show(visit: Visit) -> PageResult:
         return _view(asked, [], problems=_problems(refusal))
     following = {name: value for name, value in asked.items() if value} | {"cursor": answer.next_page_token}
     older = f"/audit?{urlencode(following)}" if answer.HasField("next_page_token") else ""
-    return _view(asked, [_row(record) for record in answer.items], older=older)
+    names = await _names(visit, answer.items)
+    return _view(asked, [_row(record, names) for record in answer.items], older=older)
 
 
 async def export_csv(visit: Visit) -> PageResult:
@@ -129,7 +134,7 @@ def _search(asked: Mapping[str, str]) -> dict[str, Any]:
             try:
                 days[name] = start_of_day(asked[name])
             except ValueError:
-                problems[name] = "must be a day such as 2026-09-24"
+                problems[name] = DAY_RULE
     if problems:
         raise invalid(problems)
     return {
@@ -166,7 +171,42 @@ def _link(given: Mapping[str, str], **changed: str) -> str:
     return f"/audit?{urlencode({**given, **changed})}"
 
 
-def _row(record: AuditRecord) -> AuditLine:
+class _Names(NamedTuple):
+    """Names for ids in records: of workflows, and what was decided, by approval."""
+
+    workflows: Mapping[str, str]
+    decisions: Mapping[str, RunDecision]
+
+    def of(self, record: AuditRecord, details: Mapping[str, Any]) -> dict[str, str]:
+        """Returns the names that the sentence of a record has besides its details."""
+        if (decision := self.decisions.get(record.target)) is not None:
+            about = {"title": decision.decision.title, "workflow": decision.workflow_name, "comment": decision.comment}
+            return {name: value for name, value in about.items() if value}
+        workflow = self.workflows.get(str(details.get("workflow_id", "")))
+        return {"workflow": workflow} if workflow else {}
+
+
+async def _names(visit: Visit, records: Sequence[AuditRecord]) -> _Names:
+    """Reads the names for the ids in records, where the person may read them and they are not erased.
+
+    The trail itself does not keep titles and comments, which go with the data of their run.
+    """
+    workflows: dict[str, str] = {}
+    if any(record.action == "run.started" for record in records):
+        workflows = {each.workflow_id: each.name for each in await every_workflow(visit)}
+    decided = [milliseconds_of(record.at) for record in records if record.action in _DECISIONS]
+    if not decided:
+        return _Names(workflows, {})
+    request = ListAllDecisionsRequest(
+        page_size=_MOST_DECISIONS,
+        decided_since=to_timestamp(min(decided)),
+        decided_before=to_timestamp(max(decided) + 1),
+    )
+    found = await visit.services.call("ReviewsService/ListAllDecisions", request)
+    return _Names(workflows, {each.decision.approval_id: each for each in found.items})
+
+
+def _row(record: AuditRecord, names: _Names) -> AuditLine:
     read: Any = orjson.loads(record.details) if record.details else {}
     # JSON that is no object is shown under an empty name.
     details = read if isinstance(read, dict) else {"": record.details}
@@ -175,7 +215,7 @@ def _row(record: AuditRecord) -> AuditLine:
         actor=record.actor,
         person=person_of(record.actor),
         action=record.action,
-        done=audit_sentence(record.action, record.target, details),
+        done=audit_sentence(record.action, record.target, {**details, **names.of(record, details)}),
         target=record.target,
         details={
             name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in details.items()

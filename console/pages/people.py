@@ -29,13 +29,13 @@ ROLES: Final = {name: role for role, name in ROLE_NAMES.items()}
 ALL: Final = "all"
 CHOSEN: Final = "chosen"
 
-_CHOICES: Final = (
-    ("viewer", "Viewer: sees workflows, runs and health, and changes nothing"),
-    ("approver", "Approver: decides approvals, and sees the workflows and runs that they are of"),
-    ("operator", "Operator: sees, starts and cancels runs, and decides nothing"),
-    ("administrator", "Administrator: everything"),
+_EXPLAINED: Final = (
+    ("Viewer", "sees workflows, runs and health, and changes nothing"),
+    ("Approver", "decides approvals, and sees the workflows and runs that they are of"),
+    ("Operator", "sees, starts and cancels runs, and decides nothing"),
+    ("Administrator", "does everything"),
 )
-_SCOPES: Final = ((ALL, "all workflows"), (CHOSEN, "the chosen workflows"))
+_SCOPES: Final = ((ALL, "All workflows, now and later"), (CHOSEN, "Only these, ticked below"))
 REPEATED_FIELDS: Final = frozenset({"workflow_ids"})
 _PAGE: Final = 100
 _NO_PROBLEMS: Final[Problems] = {}
@@ -53,11 +53,13 @@ class RoleForm(NamedTuple):
         """Returns the permission fields of a request; workflows count for approvers alone.
 
         Raises:
-            Refusal: workflows are chosen although the scope is all workflows.
+            Refusal: the scope of an approver is not chosen, or does not fit the ticked workflows.
         """
         role: Role.ValueType = ROLES.get(self.role, ROLE_UNSPECIFIED)
+        if role == ROLE_APPROVER and self.scope not in {ALL, CHOSEN}:
+            raise invalid({"scope": "must be chosen for an approver: all workflows, or only these"})
         if role == ROLE_APPROVER and self.scope == ALL and self.workflow_ids:
-            raise invalid({"scope": "must be the chosen workflows while any is ticked below"})
+            raise invalid({"scope": "must be only these while any is ticked below"})
         chosen = role == ROLE_APPROVER and self.scope == CHOSEN
         return {"role": role, "decides_for": ChosenWorkflows(workflow_ids=self.workflow_ids) if chosen else None}
 
@@ -83,7 +85,8 @@ async def role_form(visit: Visit) -> PageResult:
     if person is None:
         return Redirect("/people", f"There is nobody named {visit.path['name']} who may sign in.")
     chosen = person.HasField("decides_for")
-    form = RoleForm(ROLE_NAMES.get(person.role, ""), CHOSEN if chosen else ALL, person.decides_for.workflow_ids)
+    scope = CHOSEN if chosen else ALL if person.role == ROLE_APPROVER else ""
+    form = RoleForm(ROLE_NAMES.get(person.role, ""), scope, person.decides_for.workflow_ids)
     return await _role(visit, form)
 
 
@@ -159,7 +162,8 @@ async def _choices(visit: Visit, problems: Problems, fields: set[str]) -> dict[s
     """Returns the choices of the role's fields, with problems of these fields apart from other problems."""
     named = {"workflow_ids" if name == _CHOSEN_IDS else name: why for name, why in problems.items()}
     return {
-        "choices": _CHOICES,
+        "choices": [(name.lower(), name) for name, _ in _EXPLAINED],
+        "explained": _EXPLAINED,
         "scopes": _SCOPES,
         "workflows": [(each.workflow_id, each.name) for each in await every_workflow(visit)],
         "problems": named,
@@ -170,7 +174,7 @@ async def _choices(visit: Visit, problems: Problems, fields: set[str]) -> dict[s
 def _typed(visit: Visit) -> RoleForm:
     # The form that enables a user again has all ids in one hidden field.
     workflow_ids = [part for value in visit.form.get("workflow_ids", ()) for part in value.split(",") if part]
-    return RoleForm(visit.sent("role"), visit.sent("scope") or ALL, workflow_ids)
+    return RoleForm(visit.sent("role"), visit.sent("scope"), workflow_ids)
 
 
 def _words(person: User) -> str:

@@ -81,6 +81,35 @@ def differences(left: str, right: str) -> JsonDifferences:
     return JsonDifferences(shown, len(found), equal, left_cut or right_cut)
 
 
+class InputFiles(NamedTuple):
+    """The files of a parameter's prefix, or one file of it, in each run: in words, empty where a run lacks them."""
+
+    name: str
+    left: str
+    right: str
+
+
+def input_files(left: str, right: str) -> tuple[Sequence[InputFiles], int]:
+    """Returns the first files that were copied in for either run, and the number of all, of two manifests as JSON."""
+    ours, theirs = _files(left), _files(right)
+    found = [InputFiles(name, ours.get(name, ""), theirs.get(name, "")) for name in {**ours, **theirs}]
+    # What differs comes first, so that equal files do not take its place.
+    found.sort(key=lambda each: each.left == each.right)
+    shown = [InputFiles(_short(each.name), each.left, each.right) for each in found[:_MOST_SHOWN]]
+    return shown, len(found)
+
+
+def _files(manifest: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry in json.loads(manifest or "[]"):
+        total = f"{entry['objects']:,} files, {formatting.size(entry['bytes'])}"
+        found[entry["parameter"]] = total
+        for item in entry.get("items") or ():
+            about = f"{formatting.size(item['size_bytes'])}, entity tag {item['etag']}"
+            found[f"{entry['parameter']}/{item['key']}"] = about
+    return found
+
+
 async def _comparison(visit: Visit, run: Run, other: Run) -> Mapping[str, Any]:
     steps, other_steps = await asyncio.gather(_steps(visit, run), _steps(visit, other))
     erased = [each.summary.run_id for each in (run, other) if each.HasField("data_purged_at")]
@@ -91,7 +120,9 @@ async def _comparison(visit: Visit, run: Run, other: Run) -> Mapping[str, Any]:
         "badges": [formatting.run_badge(each.summary.status) for each in (run, other)],
         "lasted": [_lasted(each.summary) for each in (run, other)],
         "erased": erased,
+        "errors": [_error(each) for each in (run, other)],
         "parameters": differences(run.parameters, other.parameters),
+        "files": input_files(run.inputs_manifest, other.inputs_manifest),
         "texts": [beginning(each.input_text, _MOST_TEXT_CHARS)[0] for each in (run, other)] if texts_differ else (),
         "steps": [
             (name, steps.get(name), other_steps.get(name), _slower(steps.get(name), other_steps.get(name)))
@@ -110,6 +141,10 @@ async def _steps(visit: Visit, run: Run) -> Mapping[str, Step]:
     request = ListRunStepsRequest(run_id=run.summary.run_id)
     read = await visit.services.call("RunsService/ListRunSteps", request)
     return {step.step: step for step in read.items}
+
+
+def _error(run: Run) -> str:
+    return _short(f"{run.error.code}: {run.error.message}".removesuffix(": ")) if run.HasField("error") else ""
 
 
 def _lasted(of: RunSummary | Step) -> str:

@@ -6,9 +6,11 @@ from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from console.forms.urlencoded import invalid
 from console.pages.workflows import every_workflow
 from console.rendering import formatting, times
 from console.rendering.charts import day_strip, day_totals
+from console.rendering.text import short
 from console.run.changes import CHANGES
 from console.sessions import PERSON
 from console.visit import PageEvents, PageResult, View, Visit
@@ -54,10 +56,22 @@ _SORTS: Final = {
 FILTERS: Final = ("q", "status", "workflow_id", "key", "by", "from", "to", "sort")
 """Names of the filters in the address, and of the order."""
 
+_SHOWN: Final = frozenset(FILTERS) - {"sort"}
+"""Filters with a field on the page, beside which a problem stands."""
 _PAGE: Final = 50
 _MOST_KEYS: Final = 100
 _MOST_LABELS: Final = 3
 _WRONG: Final = frozenset({"invalid_filter", "invalid_cursor", "invalid_request"})
+_FIELDS: Final = {
+    "search": "q",
+    "key_id": "key",
+    "started_by": "by",
+    "created_after": "from",
+    "created_before": "to",
+    "page_token": "cursor",
+}
+"""Names in the address of the fields of a request that have another name there."""
+_MOST_SHOWN_CHARS: Final = 60
 POLL_SECONDS: Final = 3.0
 """Seconds between two reads of the shown runs."""
 _COUNTING_SECONDS: Final = 1.0
@@ -71,14 +85,14 @@ async def show_list(visit: Visit) -> PageResult:
     sort = {"sort": given["sort"]} if "sort" in given else {}
     chosen = {name: value for name, value in given.items() if name not in sort}
     cursor = visit.query.get("cursor", "")
-    answer, problem = ListFoundRunsResponse(), ""
+    answer, problems = ListFoundRunsResponse(), dict[str, str]()
     days, (workflows, keys) = await asyncio.gather(_days(visit), _choices(visit))
     try:
         answer = await visit.services.call("RunListsService/ListFoundRuns", found_runs_request(given, cursor))
     except Refusal as refusal:
         if refusal.code not in _WRONG:
             raise
-        problem = refusal.message
+        problems = _problems(refusal, {**given, "cursor": cursor})
     token = answer.next_page_token if answer.HasField("next_page_token") else ""
     now = times.now_ms()
     return View(
@@ -87,7 +101,8 @@ async def show_list(visit: Visit) -> PageResult:
             "rows": [_row(each, now) for each in answer.items],
             "next_page": _address({**given, "cursor": token}) if token else "",
             "first_page": _address(given) if cursor else "",
-            "problem": problem,
+            "problems": problems,
+            "elsewhere": [(name, why) for name, why in problems.items() if name not in _SHOWN],
             "filters": filters,
             "views": [(name, _address(view | sort), view == chosen) for name, view in _views(visit, now)],
             "chips": [(text, _address(_without(given, name))) for name, text in _chips(chosen, workflows, keys)],
@@ -97,6 +112,7 @@ async def show_list(visit: Visit) -> PageResult:
             "sorts": dict(_sorts(given)),
             "ordered": filters["sort"] in ORDERS,
             "ordered_since": answer.ordered_since if answer.HasField("ordered_since") else None,
+            "earlier": _earlier(given, answer),
             "statuses": [("", "any"), *((each, each.replace("_", " ")) for each in _statuses())],
             "workflows": [("", "any"), *((each.workflow_id, each.name) for each in workflows)],
             "keys": keys,
@@ -107,9 +123,9 @@ async def show_list(visit: Visit) -> PageResult:
             "changes": [change for change in CHANGES if visit.may(change.rpc)],
             "here": urlencode(given),
             # Reading thousands of runs anew every few seconds would cost more than a live list is worth.
-            "stream": "" if problem or cursor or filters["sort"] in ORDERS else "/runs/stream?" + urlencode(given),
+            "stream": "" if problems or cursor or filters["sort"] in ORDERS else "/runs/stream?" + urlencode(given),
         },
-        status=400 if problem else 200,
+        status=400 if problems else 200,
     )
 
 
@@ -131,6 +147,28 @@ async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
             yield "refresh", "changed"
         seen = now
         await asyncio.sleep(_COUNTING_SECONDS if days.counting else POLL_SECONDS)
+
+
+def _problems(refusal: Refusal, given: Mapping[str, str]) -> dict[str, str]:
+    """Returns the problems of a refused request by the names in the address, each with the value that is refused."""
+    details = refusal.details if isinstance(refusal.details, list) else []
+    found = {each["name"]: each["reason"] for each in details}
+    if not found:
+        name, _, why = refusal.message.partition(" ")
+        found = {name: why.rstrip(".")}
+    named = {_FIELDS.get(name, name): why for name, why in found.items()}
+    if not named.keys() <= {*FILTERS, "cursor"}:
+        return {"": refusal.message}
+    return {
+        name: f"{why}, not “{short(value, _MOST_SHOWN_CHARS)}”" if (value := given.get(name)) else why
+        for name, why in named.items()
+    }
+
+
+def _earlier(given: Mapping[str, str], answer: ListFoundRunsResponse) -> str:
+    """Returns the address of the list up to the day that an order looked back to; empty for the present list."""
+    day = times.day(milliseconds_of(answer.ordered_since)) if answer.HasField("ordered_since") else given.get("to", "")
+    return "" if given.get("to", "") == day else _address({**given, "to": day})
 
 
 def _address(query: Mapping[str, str]) -> str:
@@ -196,12 +234,14 @@ def found_runs_request(given: Mapping[str, str], page_token: str) -> ListFoundRu
     """Returns the request for a page of the runs that filters choose, by their names in the address.
 
     Raises:
-        Refusal: `invalid_filter` where one cannot be read.
+        Refusal: `invalid_request` with the problems of those that cannot be read.
     """
+    problems: dict[str, str] = {}
+    statuses: Sequence[int] = ()
     try:
         statuses = parse_enum_list(RunStatus.DESCRIPTOR, given["status"]) if "status" in given else ()
     except ValueError as error:
-        raise Refusal("invalid_filter", f"status must be {error}.") from None
+        problems["status"] = f"must be {error}"
     request = ListFoundRunsRequest(
         search=given.get("q", ""),
         status=[RunStatus.ValueType(status) for status in statuses],
@@ -212,24 +252,20 @@ def found_runs_request(given: Mapping[str, str], page_token: str) -> ListFoundRu
         order=ORDERS.get(given.get("sort", ""), RunOrder.RUN_ORDER_UNSPECIFIED),
     )
     if given.get("sort", OLDEST) not in (OLDEST, *ORDERS):
-        choices = ", ".join((OLDEST, *ORDERS))
-        raise Refusal("invalid_filter", f"sort must be one of {choices}, or left out for the newest first.")
+        problems["sort"] = f"must be one of {', '.join((OLDEST, *ORDERS))}, or left out for the newest first"
     if "by" in given:
         request.started_by = given["by"] if ":" in given["by"] else f"{PERSON}{given['by']}"
     if "key" in given:
         request.key_id = "" if given["key"] == NO_KEY else given["key"]
-    if "from" in given:
-        request.created_after.CopyFrom(to_timestamp(_day(given["from"]) - 1))
-    if "to" in given:
-        request.created_before.CopyFrom(to_timestamp(_day(given["to"]) + _DAY_MS))
+    for name, field, more in (("from", request.created_after, -1), ("to", request.created_before, _DAY_MS)):
+        if name in given:
+            try:
+                field.CopyFrom(to_timestamp(times.start_of_day(given[name]) + more))
+            except ValueError:
+                problems[name] = times.DAY_RULE
+    if problems:
+        raise invalid(problems)
     return request
-
-
-def _day(text: str) -> int:
-    try:
-        return times.start_of_day(text)
-    except ValueError:
-        raise Refusal("invalid_filter", "A day is written as 2026-09-24.") from None
 
 
 async def _days(visit: Visit) -> GetRunDaysResponse:

@@ -7,7 +7,7 @@ from console.addresses import run_address
 from console.pages.run import GONE, missing
 from console.visit import PageResult, Redirect, View, Visit
 from contract.refusals import Refusal
-from workflow_api.v1.runs_pb2 import ResumeRunRequest, ResumeRunResponse
+from workflow_api.v1.runs_pb2 import GetRunRequest, ResumeRunRequest, ResumeRunResponse, Run
 
 _CALL: Final = "RunsService/ResumeRun"
 _REFUSED: Final = frozenset(
@@ -63,8 +63,9 @@ def _new_key() -> str:
 async def _plan(visit: Visit, from_step: str, refused: Refusal | None = None) -> View:
     run_id = visit.path["run_id"]
     request = ResumeRunRequest(run_id=run_id, from_step=from_step[:128] or None, dry_run=True)
-    answer = ResumeRunResponse()
+    run, answer = Run(), ResumeRunResponse()
     try:
+        run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
         answer = await visit.services.call(_CALL, request)
     except Refusal as refusal:
         if refusal.code in GONE:
@@ -79,6 +80,7 @@ async def _plan(visit: Visit, from_step: str, refused: Refusal | None = None) ->
         "reused": answer.reused,
         "executed": answer.executed,
         "version": answer.version,
+        "of_key": run.HasField("key_id"),
         "resumed_by": answer.resumed_by,
         "problem": "" if refused is None else reason_of(refused),
         "once": _new_key(),

@@ -9,6 +9,7 @@ from console.addresses import run_address
 from console.definitions.kinds import AGENT, CONNECTOR, ENVIRONMENT, GRAPH, WORKFLOW
 from console.keys.details import state_of
 from console.rendering.formatting import Badge, run_badge, workflow_badge
+from console.rendering.matching import resembles
 from console.rendering.times import now_ms
 from console.resources import AGENTS, CONNECTORS, ENVIRONMENTS, GRAPHS, path_of
 from console.visit import ADMINISTRATORS, ALL_ROLES, DECIDERS, ONLOOKERS, OPERATORS, PageResult, View, Visit
@@ -24,6 +25,8 @@ MAX_CHARS: Final = 200
 
 _SHOWN: Final = 8
 _SHOWN_STARTS: Final = 3
+_MOST_COMPARED: Final = 50
+"""Workflows whose names are compared with a text that nothing contains."""
 _START: Final = "start "
 # Statuses of a search text that a service does not accept or find: other searches go on.
 _NO_MATCH: Final = frozenset({400, 404})
@@ -32,12 +35,16 @@ _READERS: Final = {AGENTS: ONLOOKERS, ENVIRONMENTS: ADMINISTRATORS, CONNECTORS: 
 
 
 class Action(NamedTuple):
-    """Something that a person may do: its label, other words that find it, the path of its page, and who may."""
+    """Something that a person may do: its label, other words that find it, the path of its page, and who may.
+
+    With `sent` it is done by a form of one button, with these fields, instead of on its page.
+    """
 
     label: str
     words: str
     path: str
     roles: Collection[Role.ValueType]
+    sent: Mapping[str, str] = {}
 
 
 _ACTIONS: Final = (
@@ -52,6 +59,19 @@ _ACTIONS: Final = (
     Action("Add a person", "new invite user account", "/people", ADMINISTRATORS),
     Action("Set time zone and theme", "preferences password passkey", "/preferences", ALL_ROLES),
 )
+_SETTINGS: Final = tuple(
+    Action(label, words, "/preferences", ALL_ROLES, {name: value})
+    for label, words, name, value in (
+        ("Light colours", "theme", "theme", "light"),
+        ("Dark colours", "theme", "theme", "dark"),
+        ("Colours of this device", "theme system", "theme", "system"),
+        ("Compact tables", "density", "density", "compact"),
+        ("Comfortable tables", "density", "density", "comfortable"),
+        ("Exact times", "absolute", "times", "exact"),
+        ("Relative times", "how long ago", "times", "relative"),
+    )
+)
+"""Settings of a person that are found by their words."""
 
 
 class SearchResult(NamedTuple):
@@ -75,6 +95,8 @@ async def show(visit: Visit) -> PageResult:
         _runs(visit, asked), _workflows(visit, named), _resources(visit, asked), _keys(visit, asked)
     )
     every = {"Runs": runs, "Workflows": [_workflow_result(each) for each in workflows], **resources, "Keys": keys}
+    if named and not any(every.values()):
+        every["Workflows"] = [_workflow_result(each) for each in await _workflows_like(visit, named)]
     groups = [(title, found) for title, found in every.items() if found]
     context = {"asked": asked, "groups": groups, "max_chars": MAX_CHARS}
     context |= {"starts": _starts(visit, workflows) if starts else [], "actions": _actions(visit, asked.lower())}
@@ -84,11 +106,10 @@ async def show(visit: Visit) -> PageResult:
 def _actions(visit: Visit, asked: str) -> list[Action]:
     """Returns the actions that the person may take and that hold every word of the text."""
     words = asked.split()
-    return [
-        each
-        for each in _ACTIONS
-        if visit.user.role in each.roles and all(word in f"{each.label} {each.words}".lower() for word in words)
-    ]
+    known = (*_ACTIONS, *(_SETTINGS if words else ()))
+    actions = [(each, f"{each.label} {each.words}".lower()) for each in known if visit.user.role in each.roles]
+    found = [each for each, text in actions if all(word in text for word in words)]
+    return found or [each for each, text in actions if resembles(text, asked)]
 
 
 def _starts(visit: Visit, workflows: Iterable[FoundWorkflow]) -> list[Action]:
@@ -145,6 +166,13 @@ async def _workflows(visit: Visit, asked: str) -> Sequence[FoundWorkflow]:
     request = FindWorkflowsRequest(text=asked, most=_SHOWN)
     found: Sequence[FoundWorkflow] = (await visit.services.call("DefinitionsService/FindWorkflows", request)).items
     return found
+
+
+async def _workflows_like(visit: Visit, asked: str) -> list[FoundWorkflow]:
+    """Returns workflows whose names resemble the text, of the first by name."""
+    request = FindWorkflowsRequest(most=_MOST_COMPARED)
+    known = (await visit.services.call("DefinitionsService/FindWorkflows", request)).items
+    return [each for each in known if resembles(each.name, asked)][:_SHOWN]
 
 
 def _workflow_result(workflow: FoundWorkflow) -> SearchResult:

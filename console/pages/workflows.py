@@ -34,6 +34,8 @@ _MOST_DEFINITION_CHARS: Final = 40_000
 _MOST_KEYS: Final = 1000
 _KEYS_SHOWN: Final = 20
 _VERSIONS: Final = 5
+_BAND: Final = 4
+"""Columns of steps beside each other, whose texts can be read on a wide screen."""
 _NOT_THERE: Final = frozenset({"workflow_not_found", "version_not_found"})
 _BOUNDS: Final = (
     "enum",
@@ -103,7 +105,7 @@ async def show_one(visit: Visit) -> PageResult:
             "active": answer.workflow.status == WORKFLOW_STATUS_ACTIVE,
             "version": answer.version,
             "parameters": [_parameter(parameter) for parameter in definition.get("parameters") or ()],
-            "drawing": dag.draw(step_nodes(window.steps)),
+            "drawing": dag.draw(step_nodes(window.steps), _BAND),
             "window": window,
             "references": references(visit, definition, answer.resources),
             "variables": shown_variables(answer.variables),

@@ -6,9 +6,9 @@ missing. `name` is the record's subject where the details name nothing.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from console.rendering.text import short
 from console.rendering.times import utc_text
@@ -22,12 +22,13 @@ _RESOURCES: Final = {
 }
 _PARTS: Final = {"system": "The service", "console": "The console"}
 _FACTOR: Final = "[ with {by}][ from {address}]"
+_DECIDED: Final = "[“{title}” of {workflow}, ]an approval[ of run {run_id}][: “{comment}”]"
 
 SENTENCES: Final[Mapping[str, str]] = {
-    "approval.approved": "approved an approval[ of run {run_id}]",
+    "approval.approved": f"approved {_DECIDED}",
     "approval.assigned": "took over an approval[ of run {run_id}]",
-    "approval.expired": "ended an approval[ of run {run_id}] whose deadline had passed",
-    "approval.rejected": "rejected an approval[ of run {run_id}]",
+    "approval.expired": f"ended, as its deadline had passed, {_DECIDED}",
+    "approval.rejected": f"rejected {_DECIDED}",
     "approval.snoozed": "snoozed an approval[ of run {run_id}][ until {until}]",
     "approval.unassigned": "gave back an approval[ of run {run_id}]",
     "approval.woken": "woke an approval[ of run {run_id}]",
@@ -45,7 +46,7 @@ SENTENCES: Final[Mapping[str, str]] = {
     "run.cancel_requested": "asked for the run {name} to be cancelled",
     "run.erased": "erased the data of the run {name}[, after {retention_days} days]",
     "run.inputs_revealed": "looked at the inputs of the run {name} as given",
-    "run.started": "started the run {name}[ of workflow {workflow_id}]"
+    "run.started": "started the run {name}[ of workflow {workflow}]"
     "[, by the schedule {schedule}][, from {resumed_from}]",
     "schedule.cancelled": "cancelled a planned start of workflow {name}[ at {at}]",
     "schedule.failed": "could not start a run by the schedule {schedule}[, due {due_at}][: {reason}]",
@@ -109,16 +110,34 @@ def person_of(actor: str) -> str:
     return _PARTS.get(actor) or actor.removeprefix("user:")
 
 
-def audit_sentence(action: str, target: str, details: Mapping[str, Any]) -> str:
-    """Returns the sentence of an audit record without its actor; for an unknown action, the action itself."""
+class SentencePart(NamedTuple):
+    """Part of a sentence; `run_id` is the run that it names, empty for other parts."""
+
+    text: str
+    run_id: str = ""
+
+
+def audit_sentence(action: str, target: str, details: Mapping[str, Any]) -> Sequence[SentencePart]:
+    """Returns the sentence of an audit record without its actor; for an unknown action, the action itself.
+
+    `details` may have names besides the record's own: `workflow`, and `title` and `comment` of an approval.
+    """
     template = SENTENCES.get(action)
     if template is None:
-        return f"{action}: {target}"
+        return [SentencePart(f"{action}: {target}")]
     given = {"name": target, **{name: value for name, value in details.items() if value not in (None, "")}}
+    if action == "run.started":
+        given.setdefault("workflow", given.get("workflow_id", _UNKNOWN))
     if "{changes}" in template:
         given["changes"] = _changes(details)
     whole = _OPTIONAL.sub(lambda part: part[1] if set(_FIELD.findall(part[1])) <= given.keys() else "", template)
-    return _FIELD.sub(lambda field: _text(given.get(field[1], _UNKNOWN)), whole)
+    runs = {"run_id", "resumed_from", *(("name",) if action.startswith("run.") else ())}
+    parts = []
+    for number, text in enumerate(_FIELD.split(whole)):
+        value = given.get(text, _UNKNOWN) if number % 2 else text
+        run_id = str(value) if number % 2 and text in runs and str(value).startswith("run_") else ""
+        parts.append(SentencePart(_text(value) if number % 2 else text, run_id))
+    return [part for part in parts if part.text]
 
 
 def _changes(details: Mapping[str, Any]) -> str:

@@ -14,6 +14,8 @@ from markupsafe import Markup, escape
 
 from console.http.static_files import StaticFiles
 from console.rendering import formatting, times
+from console.rendering.audit_sentences import person_of
+from console.rendering.matching import resembles
 from console.rendering.text import breakable, marked, marked_value, short, short_id, verbatim, visible, visible_value
 from console.rendering.times import machine_text, text_in
 from contract.times import milliseconds_of
@@ -54,13 +56,14 @@ class Rendering:
             "breakable": breakable,
             "number_columns": number_columns,
             "short": short,
+            "person": person_of,
             "short_id": short_id,
             "size": formatting.size,
             "visible": visible,
             "visible_value": visible_value,
             "verbatim": verbatim,
         }
-        self.environment.tests["containing"] = _contains
+        self.environment.tests |= {"containing": _contains, "resembling": resembles, "starting": str.startswith}
         self.environment.globals |= {
             "static": files.url_of,
             "has_static": files.has,

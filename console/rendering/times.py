@@ -1,7 +1,7 @@
 """Formats of times on pages, and the time zones that a person may choose."""
 
 import time
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import time as dt_time
 from functools import cache
 from typing import Final
@@ -47,14 +47,20 @@ def day(milliseconds: int) -> str:
     return _at(milliseconds).strftime("%Y-%m-%d")
 
 
+DAY_RULE: Final = "must be a day such as 2026-09-24, from 0001-01-02 to 9999-12-30"
+"""The rule of `start_of_day`: the first and the last day of the calendar have no day before or after them."""
+
+
 def start_of_day(text: str) -> int:
     """Returns the start of a UTC day, written as `2026-09-24`, in milliseconds since the epoch.
 
     Raises:
-        ValueError: the text is no such day.
+        ValueError: the text is no such day, or not within `DAY_RULE`.
     """
     # Stricter than fromisoformat, because browsers send one form only.
     began = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    if began.date() in (date.min, date.max):
+        raise ValueError(text)
     return (began - _EPOCH) // timedelta(milliseconds=1)
 
 

@@ -12,9 +12,10 @@ from console.run import bounds
 from console.run.step import item_logs, selected_step, step_view
 from console.run.timeline import FOLD_WIDTH, Spans, timeline
 from console.visit import Visit
+from contract.refusals import Refusal
 from contract.times import milliseconds_of
 from workflow_api.v1.reviews_pb2 import Decision
-from workflow_api.v1.run_lists_pb2 import ListChildRunsRequest
+from workflow_api.v1.run_lists_pb2 import ChildRun, ListChildRunsRequest
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_FAILED,
     STEP_KIND_WORKFLOW,
@@ -62,7 +63,7 @@ async def board(
     drawn = {name: of_step[-most_spans:] for name, of_step in spans.items()}
     folded = FOLDED.get(visit.query.get("waits", ""))
     bars = timeline(run.summary, window.steps, drawn, now_ms(), folded)
-    selected, children = await asyncio.gather(
+    selected, (children, token) = await asyncio.gather(
         _selected(visit, run, step, spans, decisions),
         _children(visit, run_id, step),
     )
@@ -72,8 +73,8 @@ async def board(
     classes = {_css_class(each) for each in window.steps}
     return {
         "window": window,
-        "href_of_step": lambda name: link("step", step=name),
-        "href_of_window": lambda number: link("steps", steps=str(number), step=""),
+        "href_of_step": lambda name: link("step", step=name, children=""),
+        "href_of_window": lambda number: link("steps", steps=str(number), step="", children=""),
         "href_of_approvals": lambda first: link("approvals", approvals=str(first)),
         "approvals": rows_from(waiting, visit.query.get("approvals", ""), bounds.APPROVALS),
         "drawing": dag.draw([_node(each) for each in window.steps], BAND),
@@ -82,8 +83,9 @@ async def board(
         "fold_width": FOLD_WIDTH,
         "bars_of_steps": list(zip(rows, bars.rows, strict=True)),
         "selected": selected,
-        "children": children[: bounds.CHILDREN],
-        "children_left_out": max(0, len(children) - bounds.CHILDREN),
+        "children": [_child(each) for each in children],
+        "children_first": link("step", children="") if visit.query.get("children") else "",
+        "children_next": link("step", step=step.step, children=token) if step and token else "",
         "item_logs": [] if step is None else item_logs(run_id, step.step, logs),
     }
 
@@ -96,23 +98,30 @@ async def _selected(
     return await step_view(visit, run, step, spans.get(step.step, ()), decisions)
 
 
-async def _children(visit: Visit, run_id: str, step: Step | None) -> list[Mapping[str, Any]]:
-    """Returns the runs that a step started, failed ones first."""
+async def _children(visit: Visit, run_id: str, step: Step | None) -> tuple[Sequence[ChildRun], str]:
+    """Returns a page of the runs that a step started, its failed ones first, and the token of the next page."""
     if step is None or step.kind != STEP_KIND_WORKFLOW:
-        return []
-    answer = await visit.services.call("RunListsService/ListChildRuns", ListChildRunsRequest(run_id=run_id))
+        return (), ""
+    request = ListChildRunsRequest(
+        run_id=run_id, step=step.step, page_size=bounds.CHILDREN, page_token=visit.query.get("children", "")
+    )
+    try:
+        answer = await visit.services.call("RunListsService/ListChildRuns", request)
+    except Refusal as refusal:
+        if refusal.code != "invalid_request" or not request.page_token:
+            raise
+        # The address names a page of another step.
+        request.page_token = ""
+        answer = await visit.services.call("RunListsService/ListChildRuns", request)
+    # A backend of an older release does not know the filter.
     found = [each for each in answer.items if each.step == step.step]
     found.sort(key=lambda each: (each.run.status != RUN_STATUS_FAILED, each.item_index))
-    return [
-        {
-            "child": child,
-            "badge": formatting.run_badge(child.run.status),
-            "lasted": formatting.duration(milliseconds_of(child.run.duration))
-            if child.run.HasField("duration")
-            else "",
-        }
-        for child in found
-    ]
+    return found, answer.next_page_token if answer.HasField("next_page_token") else ""
+
+
+def _child(child: ChildRun) -> Mapping[str, Any]:
+    lasted = formatting.duration(milliseconds_of(child.run.duration)) if child.run.HasField("duration") else ""
+    return {"child": child, "badge": formatting.run_badge(child.run.status), "lasted": lasted}
 
 
 def _row(step: Step) -> Mapping[str, Any]:

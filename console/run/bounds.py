@@ -18,6 +18,7 @@ NEEDED: Final = 5
 ATTEMPTS: Final = 20
 FILES: Final = 20
 CHILDREN: Final = 50
+"""Runs that a step started, of a page of them."""
 MODELS: Final = 10
 ITEM_LOGS: Final = 50
 """Most items of a fan-out whose logs are listed: the first ones that printed."""

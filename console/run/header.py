@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from console.rendering import formatting
+from console.rendering.audit_sentences import person_of
 from console.rendering.text import escaped_json
 from console.rendering.times import now_ms
 from console.start_form import had_uploads
@@ -87,7 +88,7 @@ def failure(run: Run, steps: Sequence[Step], rejected: Decision | None = None, c
         return Failure("")
     if rejected is not None:
         said = f": “{comment}”" if comment else ", without a comment"
-        return Failure(f"{rejected.title} was rejected by {rejected.decided_by}{said}", rejected.step)
+        return Failure(f"{rejected.title} was rejected by {person_of(rejected.decided_by)}{said}", rejected.step)
     step = next((each for each in steps if each.status == STEP_STATUS_FAILED and not each.optional), None)
     if step is None or run.error.code != "node_failed":
         return Failure(run.error.message)

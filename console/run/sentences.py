@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from console.rendering import formatting
+from console.rendering.audit_sentences import person_of
 
 _Data = Mapping[str, Any]
 
@@ -103,7 +104,7 @@ def _run_failed(_: str, data: _Data) -> str:
 
 
 def _decided(step: str, data: _Data) -> str:
-    by = f" by {data['decided_by']}" if data.get("decided_by") else ""
+    by = f" by {person_of(data['decided_by'])}" if data.get("decided_by") else ""
     comment = f": “{data['comment']}”" if data.get("comment") else "."
     filled = ", ".join(f"{name} {_short(value)}" for name, value in list((data.get("form") or {}).items())[:4])
     return f"{step} was {data['decision']}{by}{comment}" + (f" ({filled})" if filled else "")

@@ -27,10 +27,15 @@ from workflow_api.v1.runs_pb2 import (
     Run,
     Step,
 )
-from workflow_api.v1.workflows_pb2 import RESOURCE_KIND_AGENT, GetResourceRequest, ResourceDefinition
+from workflow_api.v1.workflows_pb2 import (
+    RESOURCE_KIND_AGENT,
+    GetResourceRequest,
+    GetWorkflowDefinitionRequest,
+    ResourceDefinition,
+)
 
 _FIRST: Final = (STEP_STATUS_FAILED, STEP_STATUS_WAITING_FOR_APPROVAL, STEP_STATUS_RUNNING)
-_GONE: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
+_GONE: Final = frozenset({"run_not_found", "not_found", "invalid_request", "workflow_not_found", "version_not_found"})
 
 _READ_RESOURCE: Final = "WorkflowsService/GetResource"
 
@@ -63,7 +68,7 @@ _BY_CODE: Final[Mapping[str, str]] = {
     "input_materialisation_failed": "Check that the connector may read the prefix, and that it holds objects.",
     "wall_clock_limit_reached": "The time limit passed, waits for approvals included: raise `max_run_hours`.",
     "launch_failed": "The runtime could not start it. Nothing was done: run it again.",
-    "orphaned": "The process that ran it ended. Runs are not resumed: run it again.",
+    "orphaned": "Its process ended. Resume it; `on_interruption: resume` of the workflow does so by itself.",
     "license_unavailable": "The licence was on hold when it was to begin: see the deployment, then run it again.",
     "result_schema_mismatch": "The result is kept as the output result.json. Correct the agent, or the schema.",
 }
@@ -89,7 +94,7 @@ async def step_view(
     log, usage, agent, (own, *inputs) = await asyncio.gather(
         _log(visit, run_id, step.step),
         _usage(visit, run, step.step),
-        _agent_name(visit, step.agent_id),
+        _agent_name(visit, run, step.agent_id),
         asyncio.gather(*(_preview(visit, run_id, each) for each in (step.step, *needed))),
     )
     last = next((span for span in reversed(spans) if span.outcome == "failed"), None)
@@ -135,18 +140,25 @@ async def _usage(visit: Visit, run: Run, step: str) -> list[tuple[StepModelUsage
     return [(each, formatting.cost(each.use)) for each in found.steps if each.step == step][: bounds.MODELS]
 
 
-async def _agent_name(visit: Visit, agent_id: str) -> str:
-    """Returns the name of an agent; its id if nothing remains of it, and for people who may not read agents."""
-    if not agent_id or not visit.may(_READ_RESOURCE):
-        return agent_id
-    request = GetResourceRequest(kind=RESOURCE_KIND_AGENT, resource=agent_id)
+async def _agent_name(visit: Visit, run: Run, agent_id: str) -> str:
+    """Returns the name of an agent; its id if nothing remains of it.
+
+    Who may not read agents may read the definition of their run's workflow, which names its agents.
+    """
+    if not agent_id:
+        return ""
     try:
-        found: ResourceDefinition = await visit.services.call(_READ_RESOURCE, request)
+        if visit.may(_READ_RESOURCE):
+            request = GetResourceRequest(kind=RESOURCE_KIND_AGENT, resource=agent_id)
+            found: ResourceDefinition = await visit.services.call(_READ_RESOURCE, request)
+            return found.resource.name
+        of_run = GetWorkflowDefinitionRequest(workflow=run.summary.workflow_id, version=run.summary.version)
+        definition = await visit.services.call("WorkflowsService/GetWorkflowDefinition", of_run)
     except Refusal as refusal:
         if refusal.code not in _GONE:
             raise
         return agent_id
-    return found.resource.name
+    return next((each.name for each in definition.resources if each.id == agent_id), agent_id)
 
 
 async def _preview(visit: Visit, run_id: str, step: str) -> StepPreview:

@@ -20,7 +20,7 @@ from workflow_api.v1.runs_pb2 import ListRunEventsRequest, Run
 SEQ: Final = re.compile(r"[0-9]{1,18}")
 TABS: Final = ("steps", "results", "events", "inputs")
 STATE: Final[Mapping[str, Sequence[str]]] = {
-    "steps": ("step", "steps", "waits", "approvals"),
+    "steps": ("step", "steps", "waits", "approvals", "children"),
     "results": ("step", "outputs"),
     "events": ("step", "segment", "after_seq", "kind", "of", "decisions"),
     "inputs": ("step",),

@@ -3,15 +3,56 @@
 // <time datetime title>    a time with a tooltip: shows how long ago it was, or how long until it comes; with
 //                          data-countdown what is left, to the second.
 // data-zone-of="id"        on a hidden element with a button: offers the zone of this device for the select with that id.
-// data-confirm="question"  on a button: a confirmation before its form is sent.
+// data-confirm="question"  on a button: a confirmation before its form is sent. The event `ask` on any button, with the
+//                          question as its detail, asks likewise.
 // data-copy="id"           on a hidden button: shows it, and copies the text of the element with that id.
 // data-address="/path"     on any element: becomes the page's address, so that updates and reloads show the same again.
 // What is put into the page later, here or by another script, gets the same by the event `fresh` on it (it bubbles).
 
+let agreed = null;
+
+function addButton(to, label, kind, press) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = kind;
+  button.textContent = label;
+  button.addEventListener("click", press);
+  to.append(button);
+}
+
+// Going back has the focus, so that a key pressed too often does no harm.
+function ask(button, question) {
+  const dialog = document.createElement("dialog");
+  dialog.className = "question";
+  dialog.setAttribute("role", "alertdialog");
+  dialog.setAttribute("aria-labelledby", "question");
+  const text = document.createElement("p");
+  text.id = "question";
+  text.textContent = question;
+  const row = document.createElement("div");
+  row.className = "row";
+  addButton(row, "Go back", "quiet", () => dialog.close());
+  addButton(row, button.textContent, button.className, () => {
+    dialog.close();
+    agreed = button;
+    button.click();
+  });
+  dialog.append(text, row);
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-confirm]");
-  if (button && !window.confirm(button.dataset.confirm)) event.preventDefault();
+  const asks = button && button !== agreed;
+  agreed = null;
+  // The browser says first what is missing in the form.
+  if (!asks || (button.form && !button.formNoValidate && !button.form.checkValidity())) return;
+  event.preventDefault();
+  ask(button, button.dataset.confirm);
 });
+document.addEventListener("ask", (event) => ask(event.target, event.detail));
 
 // A double click would send a form twice, such as create two keys of which one is never shown.
 const RESEND_PAUSE = 2000;
@@ -56,7 +97,9 @@ const words = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 function untilThen(then) {
   const seconds = (Date.parse(then) - Date.now()) / 1000;
   const [unit, length] = UNITS.find(([, , least]) => Math.abs(seconds) >= least) ?? UNITS.at(-1);
-  return Math.abs(seconds) < 5 ? "now" : words.format(Math.trunc(seconds / length), unit);
+  // What lasts 90 days ends in 90 days, also a minute after its beginning.
+  const count = seconds > 0 ? Math.round(seconds / length) : Math.trunc(seconds / length);
+  return Math.abs(seconds) < 5 ? "now" : words.format(count, unit);
 }
 
 // What is left, as 23:59:12.

@@ -28,7 +28,8 @@ function decide(decision) {
   if (!button || button.disabled) return;
   // Rejecting has a question of its own.
   const { about } = document.getElementById("decide").dataset;
-  if (decision === "reject" || window.confirm(`Approve ${about}?`)) button.click();
+  if (decision === "reject") button.click();
+  else button.dispatchEvent(new CustomEvent("ask", { bubbles: true, detail: `Approve ${about}?` }));
 }
 
 function showChosen() {
@@ -53,7 +54,7 @@ const KEYS = { j: () => step(1), k: () => step(-1), a: () => decide("approve"), 
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-  if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
+  if (event.target.closest("input:not([type=checkbox]), textarea, select, dialog")) return;
   const act = KEYS[event.key];
   if (!act) return;
   event.preventDefault();

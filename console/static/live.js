@@ -85,7 +85,7 @@ async function ask() {
 }
 
 async function update(address) {
-  const headers = { Accept: "text/html", "X-Refresh": "true" };
+  const headers = { Accept: "text/html", "X-Refresh": "automatic" };
   const answer = await fetch(address, { headers, signal: AbortSignal.timeout(ANSWER) });
   if (answer.redirected) {
     signedOut = SIGNING_IN.includes(new URL(answer.url).pathname);
@@ -106,7 +106,7 @@ async function update(address) {
     else if (patch(place, next)) postponed = true;
     place.dispatchEvent(new Event("fresh", { bubbles: true }));
   }
-  showCount();
+  showTitle(address === pulse ? document.title : fresh.title);
   report();
 }
 
@@ -159,10 +159,10 @@ function showState() {
   say(stale ? banner.textContent : "Current again.");
 }
 
-// The number of approvals that wait, before the title.
-function showCount() {
+// The title, after the number of approvals that wait.
+function showTitle(text) {
   const count = approvalsWaiting();
-  const title = (count ? `(${count}) ` : "") + document.title.replace(/^\(\d+\) /, "");
+  const title = (count ? `(${count}) ` : "") + text.replace(/^\(\d+\) /, "");
   if (document.title !== title) document.title = title;
 }
 

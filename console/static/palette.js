@@ -14,7 +14,8 @@ function readRecent() {
 function keepRecent() {
   const path = location.pathname;
   if (path === "/" || path === "/search" || !document.querySelector("h1")) return;
-  const title = document.title.replace(/^\(\d+\) /, "").replace(/ · [^·]*$/, "");
+  // A status in the title is soon another one.
+  const title = document.querySelector("h1").dataset.title ?? document.title.replace(/^\(\d+\) /, "").replace(/ · [^·]*$/, "");
   const others = readRecent().filter((each) => each.path !== path);
   try { localStorage.setItem(RECENT, JSON.stringify([{ path, title }, ...others].slice(0, RECENT_PAGES + 1))); } catch { /* full */ }
 }
@@ -61,7 +62,7 @@ function makePalette() {
     found.dispatchEvent(new Event("fresh", { bubbles: true }));
     choose(0);
   }
-  const links = () => [...found.querySelectorAll("a")];
+  const links = () => [...found.querySelectorAll("a, button")];
   const chosen = () => links().findIndex((link) => link.classList.contains("chosen"));
   function choose(place) {
     const all = links();

@@ -90,7 +90,7 @@ function patchChildren(old, next) {
   pair((each, child) => names.get(each) === names.get(child));
   pair((each, child) => each.nodeName === child.nodeName && !each.id && !child.id && !isInUse(each));
   for (const child of unused) {
-    if (isInUse(child)) postponed = true;
+    if (isInUse(child)) keepUnsent(child);
     else child.remove();
   }
   let at = old.firstChild;
@@ -101,6 +101,13 @@ function patchChildren(old, next) {
     else move(old, here, at);
     if (here !== child) patchNode(here, child);
   }
+}
+
+// What the server no longer has stays for what is typed there, and cannot be sent any more.
+function keepUnsent(node) {
+  postponed = true;
+  if (node.nodeType !== Node.ELEMENT_NODE) return;
+  for (const button of node.querySelectorAll("button")) if (button !== document.activeElement) button.disabled = true;
 }
 
 // Moving an element takes its focus, scroll position and transitions, where the browser cannot move it as it is.

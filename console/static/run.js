@@ -75,6 +75,7 @@ function mark(step) {
     if (url.searchParams.get("step") === step) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
   }
+  showChosen();
 }
 
 function showAddress() {
@@ -139,7 +140,7 @@ function showChosen() {
 
 if (board) {
   document.documentElement.dataset.zooms = "";
-  showChosen();
+  new ResizeObserver(showChosen).observe(board);
   document.addEventListener("click", ({ target }) => {
     const way = target.closest("[data-zoom]")?.dataset.zoom;
     if (way) zoom(way);

@@ -5,10 +5,11 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from backend.bootstrap import Backend
 from backend.isolation.sandbox import Sandbox
@@ -52,7 +53,7 @@ def serve_embedded(
         async with (
             running_backend(settings, data, metrics, open_sandbox) as (backend, grpc),
             running_edge(settings, InProcessChannel(backend.handlers), metrics) as base_address,
-            _optional_console(settings, backend, metrics) as console,
+            _optional_console(_at(settings, base_address), backend, metrics) as console,
         ):
             await asyncio.to_thread(on_ready, ServingDeployment(base_address, grpc, data, metrics.url, console))
             # Imports the code that executes runs, so that the first run need not; earlier it would have delayed
@@ -102,6 +103,12 @@ async def on_own_loop(name: str, open_part: Callable[[], AbstractAsyncContextMan
         leave.set_result(None)
         # Raises the error of entering the context.
         await asyncio.shield(ended)
+
+
+def _at(settings: Settings, base_address: str) -> Settings:
+    """Returns the settings with the port at which the HTTP API listens, of which port 0 lets the system choose."""
+    http = replace(settings.edge.http, port=urlsplit(base_address).port or settings.edge.http.port)
+    return replace(settings, edge=replace(settings.edge, http=http))
 
 
 @asynccontextmanager

@@ -47,6 +47,7 @@ def webhook_schemas() -> dict[str, Any]:
         "workflow_id": {"type": "string", "description": "Its workflow."},
         "status": {"type": "string", "enum": statuses, "description": "The run's status at that time."},
         "client_reference": {"type": ["string", "null"], "description": "The reference that the caller gave."},
+        "resumed_from": {"type": "string", "description": "The run that it took over from; absent without one."},
     }
     schedule: dict[str, Any] = {
         "workflow_id": {"type": "string", "description": "The workflow."},
@@ -58,9 +59,10 @@ def webhook_schemas() -> dict[str, Any]:
         "message": {"type": "string", "description": "The refusal, for a person."},
     }
     of_run = "The run; everything else of it is read with the key."
+    required = [name for name in run if name != "resumed_from"]
     always = ("workflow_id", "schedule", "reason", "due_at")
     return {
-        MESSAGE: _message([name for name in _names() if not name.startswith(_OF_SCHEDULES)], of_run, run, list(run)),
+        MESSAGE: _message([name for name in _names() if not name.startswith(_OF_SCHEDULES)], of_run, run, required),
         SCHEDULE_MESSAGE: _message(
             [name for name in _names() if name.startswith(_OF_SCHEDULES)], "The decision.", schedule, always
         ),

@@ -110,3 +110,13 @@ def signed_in(screen: Screen, console: Service) -> NewPerson:
         return screen
 
     return sign_in
+
+
+_AGREE = """new MutationObserver(() => document.querySelector("dialog.question[open] button:last-child")?.click())
+  .observe(document, { childList: true, subtree: true, attributes: true })"""
+
+
+def agree(page: Page) -> None:
+    """Makes a page and those after it agree to each question before a dangerous action."""
+    page.add_init_script(_AGREE)
+    page.evaluate(f"() => {{ {_AGREE}; }}")

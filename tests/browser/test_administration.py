@@ -5,9 +5,10 @@ import json
 import re
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Dialog, expect
+from playwright.sync_api import expect
 
-from tests.browser.conftest import NewPerson
+from tests.browser.conftest import NewPerson, agree
+from tests.browser.sweep import findings
 from tests.support.browsing import Browser
 from tests.support.planted import plant
 from tests.support.service import Service
@@ -16,7 +17,7 @@ from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
 
 def test_a_change_in_the_console_is_audited_in_the_name_of_the_user(signed_in: NewPerson) -> None:
     screen = signed_in("warden", ROLE_ADMINISTRATOR)
-    screen.page.on("dialog", lambda dialog: dialog.accept())
+    agree(screen.page)
     screen.open("/deployment")
     screen.page.get_by_label("Days to keep run data").fill("91")
     screen.page.get_by_role("button", name="Save").click()
@@ -64,7 +65,7 @@ def test_the_audit_trail_is_searched_by_its_address_and_exported(console: Servic
 
 def test_a_user_added_in_the_console_signs_in_until_disabled(console: Service, signed_in: NewPerson) -> None:
     screen = signed_in("host", ROLE_ADMINISTRATOR)
-    screen.page.on("dialog", lambda dialog: dialog.accept())
+    agree(screen.page)
     screen.open("/people")
     screen.page.get_by_label("Name").fill("guest")
     screen.page.get_by_role("button", name="Add").click()
@@ -85,16 +86,15 @@ def test_a_user_added_in_the_console_signs_in_until_disabled(console: Service, s
 
 def test_a_dismissed_confirmation_does_nothing(signed_in: NewPerson) -> None:
     screen = signed_in("unsure", ROLE_ADMINISTRATOR)
-    asked: list[str] = []
-
-    def decline(dialog: Dialog) -> None:
-        asked.append(dialog.message)
-        dialog.dismiss()
-
-    screen.page.on("dialog", decline)
     screen.open("/deployment")
     screen.page.get_by_label("Governed").uncheck()
-    screen.page.get_by_role("button", name="Save").click()
-    assert len(asked) == 1
+    save = screen.page.get_by_role("button", name="Save")
+    save.press("Enter")
+    question = screen.page.get_by_role("alertdialog", name="Change the deployment?")
+    expect(question.get_by_role("button", name="Go back")).to_be_focused()
+    assert findings(screen.page) == []
+    screen.page.keyboard.press("Escape")
+    expect(question).to_have_count(0)
+    expect(save).to_be_focused()
     screen.open("/deployment")
     assert screen.page.get_by_label("Governed").is_checked()

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewPerson, Screen
+from tests.browser.conftest import NewPerson, Screen, agree
 from tests.support.client import Caller
 from tests.support.service import Service
 from workflow_api.v1.audit_pb2 import ListAuditRecordsRequest
@@ -51,7 +51,7 @@ def test_an_approver_decides_and_sees_the_run_continue(
     screen.page.get_by_role("button", name="Approve").click()
 
     screen.page.wait_for_url(f"**/runs/{run_id}")
-    expect(screen.page.get_by_role("status")).to_have_text("Approved: the run continues.")
+    expect(screen.page.get_by_role("status")).to_contain_text("Approved “Check the echo” of Gate: the run continues.")
     expect(screen.page.locator("#summary")).to_contain_text("completed")
     expect(screen.page.locator("#approvals")).to_be_empty()
     screen.page.locator("#tabs").get_by_role("link", name="Events").click()
@@ -70,10 +70,12 @@ def test_an_open_page_is_updated_until_the_run_ends(
     screen.open(f"/runs/{run_id}")
     mark(screen)
     expect(screen.page.locator(".graph g.warn")).to_have_count(1)
+    expect(screen.page).to_have_title(re.compile(r"waiting for approval · Two gates · run_…\w+ . Runs · Workflow API"))
 
     caller.post(f"/runs/{run_id}/cancel", {})
 
     expect(screen.page.locator("#summary .badge")).to_have_text("cancelled")
+    expect(screen.page).to_have_title(re.compile("cancelled · Two gates · "))
     expect(screen.page.locator("#approvals")).to_be_empty()
     expect(screen.page.get_by_role("button", name="Cancel the run")).to_have_count(0)
     assert has_stayed(screen)
@@ -104,12 +106,35 @@ def test_a_late_decision_is_reported(
     screen = signed_in("late", ROLE_APPROVER)
     screen.open(f"/approvals/{approval_id}")
     console.admin.decide(approval_id, approve=True)
-    screen.page.on("dialog", lambda dialog: dialog.accept())
+    agree(screen.page)
     screen.page.get_by_role("button", name="Reject").click()
 
-    screen.page.wait_for_url(f"**/runs/{run_id}")
     expect(screen.page.get_by_role("status")).to_contain_text("Nothing was changed")
+    expect(screen.page.locator("#standing")).to_contain_text("Approved by")
     assert caller.wait(run_id)["status"] == "completed"
+
+
+def test_an_open_approval_says_who_decided_it_meanwhile_and_keeps_what_was_typed(
+    console: Service, caller: Caller, workflows: dict[str, str], signed_in: NewPerson
+) -> None:
+    approval_id = approval_of(caller, caller.parked(workflows["Park"])["run_id"], "ask")
+    screen = signed_in("outpaced", ROLE_APPROVER)
+    page = screen.page
+    screen.open(f"/approvals/{approval_id}")
+    mark(screen)
+    approve = page.get_by_role("button", name="Approve")
+    expect(approve).to_be_enabled()
+    page.get_by_label("Comment").fill("Half a thought")
+    console.admin.decide(approval_id, approve=True)
+
+    expect(page.locator("#standing")).to_contain_text("Approved by")
+    expect(approve).to_be_disabled()
+    expect(page.get_by_label("Comment")).to_have_value("Half a thought")
+    page.get_by_label("Comment").fill("")
+    page.locator("h1").click()
+    expect(approve).to_have_count(0)
+    assert has_stayed(screen)
+    assert screen.complaints == []
 
 
 def test_an_administrator_cancels_a_run_and_deactivates_its_workflow(
@@ -117,7 +142,7 @@ def test_an_administrator_cancels_a_run_and_deactivates_its_workflow(
 ) -> None:
     run_id = caller.parked(workflows["Park"])["run_id"]
     screen = signed_in("chief", ROLE_ADMINISTRATOR)
-    screen.page.on("dialog", lambda dialog: dialog.accept())
+    agree(screen.page)
     screen.open(f"/runs/{run_id}")
     screen.page.get_by_role("group", name="Actions").get_by_text("Cancel", exact=True).click()
     screen.page.get_by_label("Reason").fill("Too late")

@@ -62,6 +62,17 @@ def test_the_graph_beside_the_text_follows_it_and_stays_while_there_is_an_error(
     expect(boxes).to_have_count(3)
 
 
+def test_the_graph_beside_the_text_is_whole_and_can_be_read(editing: Screen) -> None:
+    page = editing.page
+    write(page, FLOW + "".join(f"- step: more-{n}\n  agent: echo\n  needs: [second]\n" for n in range(3)))
+    expect(page.locator("#graph .step")).to_have_count(5)
+    frame = page.locator("#graph .dag")
+    for width in (1024, 1280, 1440):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert frame.evaluate("(frame) => frame.scrollWidth <= frame.clientWidth"), width
+        assert frame.evaluate("(frame) => frame.querySelector('.note').getScreenCTM().a * 12") >= 11, width
+
+
 def test_yaml_has_colours(editing: Screen) -> None:
     page = editing.page
     write(page, "# why\nkind: Workflow\n")

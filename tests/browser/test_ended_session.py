@@ -2,7 +2,7 @@
 
 from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import NewPerson, Screen
+from tests.browser.conftest import NewPerson, Screen, agree
 from tests.browser.editing import write, written
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
@@ -35,6 +35,7 @@ def test_a_form_whose_session_ended_is_as_it_was_after_the_sign_in(
     page.get_by_label("Runs a day").fill("77")
     page.get_by_label("Allowed from (UTC)").select_option("8")
     page.get_by_label("Allowed until (UTC)").select_option("18")
+    page.get_by_label("Only these").check()
     ticked = page.locator("[name=workflow_ids]").first
     ticked.check()
     page.get_by_label("Source addresses").fill("203.0.113.0/24\n2001:db8::/32")
@@ -83,7 +84,7 @@ def test_the_question_about_several_runs_is_asked_again_after_the_sign_in(
     screen.open(question)
     page.get_by_label("Reason").fill("too late")
     end_sessions_elsewhere(chromium, console, "asked-again")
-    page.once("dialog", lambda dialog: dialog.accept())
+    agree(page)
     page.get_by_role("button", name="Cancel this run").click()
     expect(page.get_by_role("alert")).to_contain_text("Nothing was done")
     page.get_by_role("main").get_by_role("link", name="Sign in").click()
@@ -91,7 +92,7 @@ def test_the_question_about_several_runs_is_asked_again_after_the_sign_in(
     expect(page.get_by_role("status")).to_contain_text("The form is as you sent it")
     assert screen.path == question
     expect(page.get_by_label("Reason")).to_have_value("too late")
-    page.once("dialog", lambda dialog: dialog.accept())
+    agree(page)
     page.get_by_role("button", name="Cancel this run").click()
     expect(page.get_by_role("status")).to_have_text("1 cancelled or ending, 0 skipped, 0 refused.")
 

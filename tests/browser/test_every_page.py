@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from console.run.tabs import TABS
-from tests.browser.conftest import Screen
+from tests.browser.conftest import Screen, agree
 from tests.browser.sweep import AXE_WIDTHS, Scheme, findings, wrong_in_both_schemes
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_VIEWER
@@ -163,7 +163,7 @@ def test_changing_several_runs_excludes_nobody(console: Service, visitor: Page) 
     visitor.get_by_role("button", name="Cancel").click()
     visitor.get_by_role("button", name="Cancel this run").wait_for()
     assert wrong_in_both_schemes(visitor, "question") == {}
-    visitor.once("dialog", lambda dialog: dialog.accept())
+    agree(visitor)
     visitor.get_by_role("button", name="Cancel this run").click()
     visitor.get_by_role("link", name="Back to the runs").wait_for()
     assert wrong_in_both_schemes(visitor, "outcomes") == {}

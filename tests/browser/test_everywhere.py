@@ -20,7 +20,7 @@ def test_times_say_how_long_ago_and_exactly_in_the_chosen_zone(console: Service,
     expect(page.get_by_role("status")).to_contain_text("Times are shown in Asia/Tokyo.")
     screen.open("/keys")
     expires = page.get_by_role("row", name="timed").locator("time").first
-    expect(expires).to_have_text("in 89 days")
+    expect(expires).to_have_text("in 90 days")
     expect(expires).to_have_attribute("title", re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d JST$"))
     assert screen.complaints == []
 
@@ -75,6 +75,22 @@ def test_the_command_palette_leads_to_a_key_by_keyboard_alone(console: Service, 
     expect(page.locator(".palette a.chosen")).to_contain_text("needle in the haystack")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/keys/{key_id}")
+    assert screen.complaints == []
+
+
+def test_the_command_palette_changes_the_colours_and_stays_on_the_page(signed_in: NewPerson) -> None:
+    screen = signed_in("of-the-night", ROLE_ADMINISTRATOR)
+    page = screen.page
+    screen.open("/runs?sort=oldest")
+    page.keyboard.press("Control+k")
+    search = page.get_by_role("dialog", name="Search").get_by_role("searchbox")
+    search.fill("workfolws")
+    expect(page.locator('.palette a[href="/workflows"]')).to_be_visible()
+    search.fill("drak colours")
+    expect(page.locator(".palette .chosen")).to_have_text("Dark colours")
+    page.keyboard.press("Enter")
+    expect(page.locator('html[data-theme="dark"]')).to_be_attached()
+    assert screen.path == "/runs?sort=oldest"
     assert screen.complaints == []
 
 
@@ -156,6 +172,7 @@ def test_a_form_that_is_sent_by_a_double_click_is_done_once_without_script(
     page.goto(f"{console.ready['console'].rstrip('/')}/keys/new")
     page.get_by_label("Name", exact=True).fill("made once")
     page.get_by_label("workflows:read").check()
+    page.get_by_label("All active workflows").check()
     page.get_by_role("button", name="Create key").dblclick(no_wait_after=True)
     # The browser gives up the first answer for that to the second form, which has the value all the same.
     expect(page.get_by_role("heading", level=1)).to_have_text("The key is made")

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewPerson
+from tests.browser.conftest import NewPerson, agree
 from tests.support.client import Caller
 from tests.support.poll import until
 from tests.support.service import Service
@@ -32,7 +32,7 @@ def test_keys_move_and_decide_and_the_count_follows(
     first, second = (caller.parked(workflows["Park"])["run_id"] for _ in range(2))
     screen = signed_in("by-keys", ROLE_APPROVER)
     page = screen.page
-    page.on("dialog", lambda dialog: dialog.accept())
+    agree(page)
     page.goto(screen.address(f"/approvals?gate=ask@{workflows['Park']}"))
     links = page.locator("[data-item]")
     expect(links.first).to_have_attribute("aria-current", "true")
@@ -45,7 +45,7 @@ def test_keys_move_and_decide_and_the_count_follows(
     expect(links.first).to_have_attribute("aria-current", "true")
 
     page.keyboard.press("a")
-    expect(page.get_by_role("status")).to_have_text("Approved: the run continues.")
+    expect(page.get_by_role("status")).to_contain_text("of Park: the run continues.")
     expect(links).to_have_count(total - 1)
     expect(page).to_have_title(f"({waiting - 1}) Approvals · Workflow API")
 
@@ -67,7 +67,7 @@ def test_keys_move_and_decide_and_the_count_follows(
     assert {caller.wait(run_id)["status"] for run_id in (second, third)} == {"completed"}
 
     page.get_by_role("link", name="Who decided what").click()
-    expect(page.locator("tbody tr", has_text=second)).to_contain_text("user:by-keys")
+    expect(page.locator("tbody tr", has_text=second)).to_contain_text("by-keys")
     assert screen.complaints == []
 
 
@@ -110,7 +110,8 @@ def test_the_inbox_works_without_script(
 
     until(is_prepared, "the material")
     approve.click()
-    expect(page.get_by_role("status")).to_have_text("Approved: the run continues.")
+    expect(page.get_by_role("status")).to_contain_text("of Gate: the run continues.")
+    expect(page.get_by_role("link", name="Open the run")).to_have_attribute("href", f"/runs/{run_id}")
     plain.close()
     assert caller.wait(run_id)["status"] == "completed"
 

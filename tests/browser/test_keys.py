@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewPerson, Screen
+from tests.browser.conftest import NewPerson, Screen, agree
 from tests.support.client import Caller
 from tests.support.poll import until
 from tests.support.service import Service
@@ -15,6 +15,7 @@ def make_key(screen: Screen, name: str) -> None:
     screen.open("/keys/new")
     screen.page.get_by_label("Name").fill(name)
     screen.page.get_by_label("runs:create").check()
+    screen.page.get_by_label("All active workflows").check()
     screen.page.get_by_role("button", name="Create key").dblclick()
     screen.page.get_by_role("heading", name="The key is made").wait_for()
 
@@ -27,7 +28,7 @@ def issued(console: Service, screen: Screen) -> Caller:
 
 def test_a_key_created_in_the_console_works_until_it_is_revoked(console: Service, signed_in: NewPerson) -> None:
     screen = signed_in("keeper", ROLE_ADMINISTRATOR)
-    screen.page.on("dialog", lambda dialog: dialog.accept())
+    agree(screen.page)
     make_key(screen, "from the console")
     caller = issued(console, screen)
 
@@ -63,11 +64,13 @@ def test_credentials_are_only_on_the_page_that_created_them(console: Service, si
 def test_the_lines_of_a_new_key_are_complete_and_a_call_of_it_is_judged(console: Service, signed_in: NewPerson) -> None:
     screen = signed_in("guide", ROLE_ADMINISTRATOR)
     page = screen.page
-    page.on("dialog", lambda dialog: dialog.accept())
+    agree(page)
     make_key(screen, "with lines")
     key_value = page.locator("#key-value").inner_text()
     expect(page.locator("#env")).to_contain_text(f"WORKFLOW_API_KEY={key_value}")
+    expect(page.locator("#env")).to_contain_text("WORKFLOW_API_URL=http://{}:{}\n".format(*console.address))
     expect(page.locator("#curl")).to_contain_text("/api/v1/me")
+    expect(page.get_by_text("in 90 days")).to_be_visible()
     page.get_by_role("link", name="Back to the key").click()
     page.get_by_role("link", name="Would this call pass?").click()
     page.get_by_label("Route").select_option("GET /runs/{run_id}")
@@ -85,7 +88,7 @@ def test_a_rotation_counts_the_overlap_down(console: Service, signed_in: NewPers
     key_id = console.admin.create_key(name="rotated").key_id
     screen = signed_in("rotator", ROLE_ADMINISTRATOR)
     page = screen.page
-    page.on("dialog", lambda dialog: dialog.accept())
+    agree(page)
     screen.open("/keys?q=rotated&state=active")
     page.get_by_role("link", name="rotated").click()
     page.get_by_role("link", name="Rotate the secret").click()
@@ -109,6 +112,7 @@ def test_typed_values_stay_beside_their_problems(signed_in: NewPerson) -> None:
     screen.open("/keys/new")
     screen.page.get_by_label("Name").fill("<script>alert(1)</script>")
     screen.page.get_by_label("runs:read").check()
+    screen.page.get_by_label("All active workflows").check()
     screen.page.get_by_label("Source addresses").fill("10.0.0.1/8")
     screen.page.get_by_role("button", name="Create key").click()
     screen.page.get_by_role("alert").wait_for()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, CDPSession
 
-from tests.browser.conftest import Screen
+from tests.browser.conftest import Screen, agree
 from tests.browser.sweep import wrong_in_both_schemes
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER
@@ -106,7 +106,7 @@ def test_without_the_passkey_a_recovery_code_or_an_administrator_helps(named: Sc
     named.change_password(password, PASSWORD)
     named.page.get_by_role("status").wait_for()
     named.open("/people")
-    named.page.once("dialog", lambda dialog: dialog.accept())
+    agree(named.page)
     named.page.get_by_role("row", name="pam", exact=False).get_by_role("button", name="Remove passkeys").click()
     named.page.get_by_text("signs in with the password alone").wait_for()
     sign_out(named)

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewPerson
+from tests.browser.conftest import NewPerson, agree
 from tests.browser.sweep import AXE_WIDTHS, CUT, findings
 from tests.support.client import Caller
 from tests.support.service import Service
@@ -66,7 +66,7 @@ def test_an_operator_starts_and_cancels_and_decides_nothing(
     page.get_by_role("button", name="Start").click()
     page.wait_for_url("**/runs/run_*")
     expect(page.get_by_role("button", name="Approve")).to_have_count(0)
-    page.on("dialog", lambda dialog: dialog.accept())
+    agree(page)
     page.get_by_role("group", name="Actions").get_by_text("Cancel", exact=True).click()
     page.get_by_role("button", name="Cancel the run").click()
     expect(page.get_by_role("status")).to_contain_text("cancelled")
@@ -131,8 +131,7 @@ def test_a_role_is_changed_on_the_page_of_people_and_holds_at_once(
     screen.open("/people")
     page.get_by_role("row", name="newcomer").get_by_role("link", name="Change role").click()
     page.get_by_label("Role", exact=True).select_option("approver")
-    page.get_by_text("Workflows of an approver").click()
-    page.get_by_label("Decides for").select_option("chosen")
+    page.get_by_label("Only these, ticked below").check()
     page.get_by_label("Gate", exact=True).check()
     for width in AXE_WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewPerson
+from tests.browser.conftest import NewPerson, agree
 from tests.support.client import Caller
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER
@@ -123,7 +123,7 @@ def test_a_run_is_run_again_with_edited_inputs_compared_and_erased(
 ) -> None:
     run_id = caller.finished(workflows["Echo"], input_text="first words")["run_id"]
     screen = signed_in("repeating", ROLE_ADMINISTRATOR)
-    screen.page.on("dialog", lambda dialog: dialog.accept())
+    agree(screen.page)
     screen.open(f"/runs/{run_id}")
     screen.page.get_by_role("link", name="Run again").click()
     expect(screen.page).to_have_url(screen.address(f"/workflows/{workflows['Echo']}/start?run={run_id}"))

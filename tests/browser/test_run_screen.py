@@ -9,13 +9,14 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import NewPerson, Screen
 from tests.browser.sweep import CUT, findings
 from tests.support.client import Caller
+from tests.support.poll import until
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER
 
 COUNT = 20
 LAST = COUNT - 1
 MOST_BYTES = 150_000
-WIDTHS = (390, 768, 1024, 1440)
+WIDTHS = (390, 768, 1024, 1280, 1440)
 WORKFLOWS = """
 kind: Agent
 name: of-the-screen
@@ -284,6 +285,28 @@ def test_texts_of_the_graph_can_be_read_on_every_screen(wide: Screen, failed: st
     assert page.evaluate(smallest) >= 11
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the frame scrolls, not the page"
     expect(page.locator(".graph a[aria-current] rect")).to_be_in_viewport()
+    fits = page.locator(".graph .dag").evaluate("(frame) => frame.scrollWidth <= frame.clientWidth")
+    assert fits == (width > 390)
+
+
+WITHIN = """(graph) => {
+  const [frame, step] = [graph, graph.querySelector("[aria-current] rect")].map((each) => each.getBoundingClientRect());
+  return step.left >= frame.left && step.right <= frame.right && step.top >= frame.top && step.bottom <= frame.bottom;
+}"""
+
+
+def test_the_selected_step_comes_into_sight_of_the_graph_after_a_choice_and_another_size(
+    wide: Screen, failed: str
+) -> None:
+    page = wide.page
+    wide.open(f"/runs/{failed}?step=s02")
+    graph = page.locator(".graph .dag")
+    assert graph.evaluate(WITHIN)
+    page.locator(".timeline a.bar").last.click()
+    expect(page.locator("#step .of-step")).to_have_id(f"of-s{LAST:02}")
+    assert graph.evaluate(WITHIN)
+    page.set_viewport_size({"width": 390, "height": 844})
+    until(lambda: graph.evaluate(WITHIN), "the selected step within the frame")
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewPerson
+from tests.browser.conftest import NewPerson, agree
 from tests.support.client import Caller
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
@@ -70,7 +70,7 @@ def test_ticked_runs_stay_ticked_in_a_live_list_and_are_cancelled_resumed_and_er
     parked = [caller.parked(workflows["Park"], labels=labels)["run_id"] for _ in range(2)]
     screen = signed_in("ticker", ROLE_ADMINISTRATOR)
     page = screen.page
-    page.on("dialog", lambda dialog: dialog.accept())
+    agree(page)
     screen.open("/runs?q=batch%3Dticked")
     everything = page.get_by_label("All of this page")
     everything.check()

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import NewPerson
+from tests.browser.conftest import NewPerson, agree
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
 
@@ -12,7 +12,7 @@ from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
 def test_a_webhook_is_made_its_secret_shown_once_and_paused(console: Service, signed_in: NewPerson) -> None:
     screen = signed_in("integrator", ROLE_ADMINISTRATOR)
     page = screen.page
-    page.on("dialog", lambda dialog: dialog.accept())
+    agree(page)
     key_id = console.admin.create_key().key_id
     screen.open(f"/keys/{key_id}/webhooks")
     address = page.get_by_label("Address")

@@ -26,7 +26,7 @@ def test_a_signed_message_is_returned_with_its_run(now: int) -> None:
     message = verify_webhook(SECRET, signed(), BODY.encode(), now=now)
     assert (message.id, message.type) == ("msg_1", "run.ended")
     assert message.timestamp == datetime(2026, 9, 21, 14, 13, 20, tzinfo=UTC)
-    assert message.data == WebhookRun("run_1", "wf_1", "completed", None)
+    assert message.data == WebhookRun("run_1", "wf_1", "completed", None, None)
 
 
 @pytest.mark.parametrize(

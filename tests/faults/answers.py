@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from tests.faults.journal import NO_ANSWER, Call, FaultWindow, Record
@@ -108,8 +109,8 @@ def for_the_moment(call: Call) -> bool:
     return (call.status, call.code) in _FOR_THE_MOMENT
 
 
-def not_allowed(record: Record) -> Iterator[str]:
-    """Answers that no caller may get, whatever the faults."""
+def not_allowed(record: Record, followed: AbstractSet[str] = frozenset()) -> Iterator[str]:
+    """Answers that no caller may get, whatever the faults; the service itself resumed the runs `followed`."""
     erasing = _first(record, "erase", "run")
     revoking = _first(record, "revoke_key", "key")
     resuming = _first(record, "resume", "run")
@@ -120,8 +121,10 @@ def not_allowed(record: Record) -> Iterator[str]:
         if (call.kind, *answer) in _OF_ERASED and _other(erasing.get(call.about.get("run", ""), []), call):
             continue
         # Another one has taken over from it.
-        if call.kind == "resume" and call.code == "invalid_request" and _other(resuming[call.about["run"]], call):
-            continue
+        if call.kind == "resume" and call.code == "invalid_request":
+            run_id = call.about["run"]
+            if run_id in followed or _other(resuming[run_id], call):
+                continue
         if call.code == "workflow_not_ready" and _waits_for_packages(call):
             continue
         if answer in _OF_REVOKED and _other(revoking.get(call.about.get("key", ""), []), call):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from tests.faults.flow_state import ChildEvent, ItemEnd, StepRow
+from tests.faults.flow_state import ChildEvent, Interruption, ItemEnd, StepRow
 from tests.faults.state import Decision, OutputRow, RunRow, State, StoredObject
 
 Change = Callable[[dict[str, dict[str, Any]], State], None]
@@ -11,6 +11,7 @@ Change = Callable[[dict[str, dict[str, Any]], State], None]
 KEY: Final = "ak_1"
 CALLS, CHILD, ITEM, FAILED_ITEM = "run_20", "run_21", "run_22", "run_23"
 ENDED, RESUMED, EXPIRES = "run_24", "run_25", "run_26"
+LOST, FOLLOWS, LOST_FOR_GOOD = "run_27", "run_28", "run_29"
 DECIDED, EXPIRED = "apr_20", "apr_21"
 BEGAN, FINISHED = 2_000_000, 2_010_000
 """Milliseconds; no process ended about then."""
@@ -18,8 +19,16 @@ BEGAN, FINISHED = 2_000_000, 2_010_000
 _ROLLED: Final = '{"rolled": 0.5}'
 _ERROR: Final = '{"error": {"type": "ChildFailed", "message": "out of luck"}}'
 _PAGE: Final = '[{"item": 0}, {"item": 1}, {"item": 2}]'
-_OWN: Final = {CALLS: "calls", ENDED: "fans out", RESUMED: "fans out", EXPIRES: "expires"}
-_IDEMPOTENCY_KEYS: Final = {CALLS: "calls", ENDED: "fans out", RESUMED: "resume again", EXPIRES: "expires"}
+_OWN: Final = {
+    CALLS: "calls",
+    ENDED: "fans out",
+    RESUMED: "fans out",
+    LOST: "lost",
+    FOLLOWS: "lost",
+    LOST_FOR_GOOD: "lost for good",
+    EXPIRES: "expires",
+}
+_IDEMPOTENCY_KEYS: Final = {**_OWN, RESUMED: "resume again", FOLLOWS: f"interrupted {LOST}"}
 
 
 def _run(reference: str, status: str = "completed", **more: Any) -> RunRow:
@@ -35,6 +44,9 @@ def add_flows(calls: dict[str, dict[str, Any]], state: State) -> None:
         ITEM: _run("calls", parent_run_id=CALLS, parent_step="each", parent_item=0, result=_ROLLED),
         FAILED_ITEM: _run("calls", "failed", parent_run_id=CALLS, parent_step="each", parent_item=1),
         ENDED: _run("fans out", "failed", resumed_by=RESUMED),
+        LOST: _run("lost", "failed", error_code="orphaned", resumed_by=FOLLOWS),
+        FOLLOWS: _run("lost", resumed_from=LOST),
+        LOST_FOR_GOOD: _run("lost for good", "failed", error_code="orphaned"),
         RESUMED: _run("fans out", resumed_from=ENDED),
         EXPIRES: _run("expires", "failed"),
     }
@@ -55,6 +67,10 @@ def add_flows(calls: dict[str, dict[str, Any]], state: State) -> None:
     }
     state.expired = [(EXPIRED, EXPIRES)]
     flows = state.flows
+    flows.interrupted = {
+        LOST: Interruption("FansOut", 1, FOLLOWS),
+        LOST_FOR_GOOD: Interruption("Calls", None, None),
+    }
     flows.steps = {
         (CALLS, "one"): StepRow("completed", value=_ROLLED, kind="workflow"),
         (CALLS, "each"): StepRow("completed", value=f"[{_ROLLED}, {_ERROR}]", kind="workflow", items=(2, 1, 1)),
@@ -106,6 +122,10 @@ def _set_step(run_id: str, step: str, **changes: Any) -> Change:
     return lambda _, state: state.flows.steps.update({of_step: state.flows.steps[of_step]._replace(**changes)})
 
 
+def _lose(run_id: str, *of_run: Any) -> Change:
+    return lambda _, state: state.flows.interrupted.update({run_id: Interruption(*of_run)})
+
+
 def _end(approval_id: str, **changes: Any) -> Change:
     return lambda _, state: state.approvals.update({approval_id: state.approvals[approval_id]._replace(**changes)})
 
@@ -136,6 +156,7 @@ _ITEMS: Final = "every item has one value"
 _LAST: Final = "every last step ran"
 _ENDS: Final = "of a decision and a deadline"
 _LINKED: Final = "every resumed run is linked"
+_CHAINS: Final = "every interrupted run"
 _RESUMES: Final = "every resume is of one run"
 _REUSED: Final = "every reused value"
 
@@ -194,6 +215,12 @@ WRONG_FLOWS: Final[list[tuple[str, Change]]] = [
     (_LINKED, _set_run(RESUMED, client_reference="another")),
     (_LINKED, _add_run("run_30", RESUMED)),
     (_LINKED, lambda _, state: state.shown_runs[RESUMED].update(resumed_from=None)),
+    (_CHAINS, _lose(LOST_FOR_GOOD, "FansOut", 1, None)),
+    (_CHAINS, _lose(LOST_FOR_GOOD, "FansOut", None, None)),
+    (_CHAINS, _lose(LOST, "Calls", 1, FOLLOWS)),
+    (_CHAINS, _lose(LOST, "FansOut", 4, FOLLOWS)),
+    (_CHAINS, _lose(LOST, "FansOut", 1, None)),
+    (_CHAINS, _set_run(FOLLOWS, resumed_from=ENDED)),
     (_RESUMES, _say("resume again", run=EXPIRES)),
     (_RESUMES, lambda _, state: state.records.update({(KEY, "resume again"): ENDED})),
     (_RESUMES, _set_run(RESUMED, resumed_from=EXPIRES)),

@@ -15,6 +15,9 @@ _RAN: Final = frozenset({"completed", "failed"})
 _DECIDED: Final = frozenset({"approved", "rejected"})
 _ON_FAILURE: Final = "on_failure"
 _ALWAYS: Final = "always"
+RESUMING: Final = frozenset({"FansOut", "Branches"})
+"""Workflows with `on_interruption: resume`."""
+_MOST_IN_A_ROW: Final = 3
 # No process runs the steps of a run that ends like this.
 _ENDED_ALONE: Final = frozenset({"orphaned", "launch_failed"})
 _EXECUTING: Final = ("worker", "serve")
@@ -244,6 +247,27 @@ def broken_links(record: Record, state: State) -> Iterator[str]:
     for run_id, row in state.runs.items():
         if row.resumed_by is not None and counted[run_id] == 0:
             yield f"run {run_id} is resumed by {row.resumed_by}, which is {state.runs.get(row.resumed_by)}"
+
+
+def broken_chains(_: Record, state: State) -> Iterator[str]:
+    """One run follows each interrupted run of a workflow that says so, but by a person or after three; else none."""
+    counted: dict[str | None, set[str]] = defaultdict(set)
+    for run_id, row in _resumed(state).items():
+        counted[row.resumed_from].add(run_id)
+    for run_id, lost in state.flows.interrupted.items():
+        row = state.runs[run_id]
+        bound = state.records.get((row.key_id, f"interrupted {run_id}"))
+        if lost.followed_by != bound:
+            yield f"run {run_id} {lost} is followed by {bound}"
+        if lost.followed_by is not None:
+            if lost.workflow not in RESUMING or lost.followed_by not in counted[run_id]:
+                yield f"run {run_id} {lost} is resumed by {sorted(counted[run_id])}"
+            if lost.ordinal is None or lost.ordinal > _MOST_IN_A_ROW:
+                yield f"run {run_id} {lost} is followed by one too many"
+            continue
+        wanted = lost.workflow in RESUMING and (lost.ordinal or 0) <= _MOST_IN_A_ROW
+        if wanted and not counted[run_id] and row.purged_at is None and row.key_id not in state.revoked:
+            yield f"run {run_id} {lost} is followed by none: {row}"
 
 
 def doubled_resumes(record: Record, state: State) -> Iterator[str]:

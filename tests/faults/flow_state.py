@@ -35,6 +35,14 @@ class ChildEvent(NamedTuple):
     item: int | None
 
 
+class Interruption(NamedTuple):
+    """An orphaned run: its workflow, its place in a chain, and the run that the service started after it."""
+
+    workflow: str
+    ordinal: int | None
+    followed_by: str | None
+
+
 @dataclass
 class Flows:
     """Steps and items by run and handle."""
@@ -44,6 +52,8 @@ class Flows:
     """Status and value of each item of a fan-out that did not complete, by index."""
     items_ended: dict[tuple[str, str], list[ItemEnd]] = field(default_factory=dict)
     children: dict[tuple[str, str], list[ChildEvent]] = field(default_factory=dict)
+    interrupted: dict[str, Interruption] = field(default_factory=dict)
+    """The orphaned runs that no other run started."""
 
     def of_run(self, run_id: str) -> dict[str, StepRow]:
         return {step: row for (of, step), row in self.steps.items() if of == run_id}
@@ -55,6 +65,10 @@ SELECT run_id, step, status, attempt, value, reused_from, phase, kind, items_fro
 FROM steps
 """
 _ITEMS: Final = "SELECT run_id, step, item_index, status, value FROM step_items"
+_INTERRUPTED: Final = """
+SELECT r.run_id, r.workflow_name, i.ordinal, i.followed_by FROM runs r LEFT JOIN interruptions i ON i.run_id = r.run_id
+WHERE r.error_code = 'orphaned' AND r.parent_run_id IS NULL
+"""
 _EVENTS: Final = """
 SELECT g.run_id, e.step, e.type, e.data FROM events e JOIN segments g USING (segment_id)
 WHERE e.type IN ('step.item_completed', 'step.item_failed', 'child.started', 'child.ended') ORDER BY g.ordinal, e.seq
@@ -67,6 +81,8 @@ def read_flows(database: Any) -> Flows:
     for run_id, step, *columns, total, completed, failed in database.execute(_STEPS):
         items = None if total is None else (total, completed or 0, failed or 0)
         flows.steps[run_id, step] = StepRow(*columns)._replace(items=items)
+    for run_id, *of_run in database.execute(_INTERRUPTED):
+        flows.interrupted[run_id] = Interruption(*of_run)
     for run_id, step, index, status, value in database.execute(_ITEMS):
         flows.items.setdefault((run_id, step), {})[index] = status, value
     for run_id, step, kind, text in database.execute(_EVENTS):

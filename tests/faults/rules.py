@@ -295,10 +295,14 @@ def _judged(judge: Callable[[Record], Iterator[str]]) -> Callable[[Record, State
     return lambda record, _: judge(record)
 
 
+def _not_allowed(record: Record, state: State) -> Iterator[str]:
+    return answers.not_allowed(record, {run_id for run_id, lost in state.flows.interrupted.items() if lost.followed_by})
+
+
 _EVERY_CALL: Final[Callable[[Record, State], int]] = lambda record, _: len(record.calls)  # noqa: E731
 
 RULES: Final = (
-    Rule("every answer is one that a caller may get", _EVERY_CALL, _judged(answers.not_allowed)),
+    Rule("every answer is one that a caller may get", _EVERY_CALL, _not_allowed),
     Rule("no answer fails without a fault", _EVERY_CALL, _judged(answers.unexplained)),
     Rule(
         "after a contention ends no call fails",
@@ -379,6 +383,11 @@ RULES: Final = (
         "of a decision and a deadline one holds", lambda _, state: len(state.expired), flow_rules.doubly_ended_approvals
     ),
     Rule("every resumed run is linked both ways", _resumed, flow_rules.broken_links),
+    Rule(
+        "every interrupted run is resumed once, where its workflow says so",
+        lambda _, state: len(state.flows.interrupted),
+        flow_rules.broken_chains,
+    ),
     Rule("every resume is of one run", _calls("resume"), flow_rules.doubled_resumes),
     Rule("every reused value is that of the ended run", _resumed, flow_rules.changed_values),
     Rule("no due time starts two runs", lambda _, state: len(state.schedules.starts), schedule_rules.doubly_started),

@@ -24,6 +24,7 @@ _PUBLICATIONS_SECONDS: Final = 420
 # What is revoked stops within two minutes.
 _REVOKED_SECONDS: Final = 125
 
+_TO_RESUME: Final = "SELECT count(*) FROM interruptions WHERE due_at IS NOT NULL"
 _IN_FLIGHT: Final = "SELECT count(*) FROM runs WHERE status IN ('queued', 'running', 'waiting_for_approval')"
 # All planned starts are due within seconds.
 _DUE: Final = "SELECT count(*) FROM schedules WHERE next_at <= {} OR (name IS NULL AND next_at IS NOT NULL)"
@@ -57,7 +58,7 @@ def settle(cluster: Cluster, calls: Calls, known: LoadRecord, load: Load) -> dic
     for number, name in enumerate(SCHEDULES):
         _wait(partial(calls.pause_schedule, RECURS, name, number % 2), _SECONDS)
     note("schedules")
-    _wait(lambda: _cancel_all(cluster, calls, known) == 0, _REST_SECONDS)
+    _wait(lambda: _cancel_all(cluster, calls, known) + _count(cluster, _TO_RESUME) == 0, _REST_SECONDS)
     note("runs")
     for number, run in enumerate(known.runs(lambda run: run.erased and not run.key.revoked)):
         calls.erase(run, number % 2)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.faults import flow_rules
-from tests.faults.flow_histories import BEGAN, CALLS, ENDED, EXPIRES, FINISHED, add_flows
+from tests.faults.flow_histories import BEGAN, CALLS, ENDED, EXPIRES, FINISHED, LOST, LOST_FOR_GOOD, add_flows
 from tests.faults.journal import FaultWindow, Record
 from tests.faults.state import State
 
@@ -64,4 +64,4 @@ def test_flows_of_erased_runs_violate_no_rule(state: State) -> None:
 
 
 def test_children_and_resumed_runs_are_no_starts_of_callers(state: State) -> None:
-    assert flow_rules.starts(state).keys() == {CALLS, ENDED, EXPIRES}
+    assert flow_rules.starts(state).keys() == {CALLS, ENDED, EXPIRES, LOST, LOST_FOR_GOOD}

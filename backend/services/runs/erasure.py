@@ -14,7 +14,7 @@ from backend.common.states import RunStatus
 from backend.services.audit import sql as audit
 from backend.services.dependencies import Services
 from backend.services.deployment import sql as deployment_sql
-from backend.services.runs import erase_sql, lifecycle, lifecycle_sql, redaction_manifest
+from backend.services.runs import erase_sql, interruptions_sql, lifecycle, lifecycle_sql, redaction_manifest
 from backend.services.runs.change_records import ERASED, log_change
 from backend.services.runs.reads import find_run, require_finished
 from backend.services.runs.runtime_port import Runtime
@@ -77,6 +77,7 @@ def erase(
         # A stage that was pending will not run any more.
         manifest = redaction_manifest.ended_manifest(manifest, began=run.started_at is not None, opened=False)
     tx.announce(run.run_id)
+    interruptions_sql.settle(tx, run.run_id, None)
     erase_sql.clear(tx, run.run_id, warnings=warnings, pii_redaction=manifest, at=at)
     uploads_sql.release(tx, run.run_id)
     add_messages(tx, WebhookEvent.RUN_ERASED, run.run_id, at)

@@ -65,13 +65,15 @@ class RunSearch:
         def work(tx: Tx) -> run_lists_pb2.ListFoundRunsResponse:
             parts = [_found(tx, wanted, each, None, MOST_ORDERED + 1) for each in filters]
             rows, stopped = _cut(parts, MOST_ORDERED + 1, oldest_first=False)
-            older, rows = len(rows) > MOST_ORDERED or stopped is not None, rows[:MOST_ORDERED]
+            looked_at: tuple[int, str] | None = stopped
+            if len(rows) > MOST_ORDERED:
+                looked_at, rows = _position(rows[MOST_ORDERED - 1]), rows[:MOST_ORDERED]
             costs = search_sql.known_costs(tx, [row.run_id for row in rows]) if order in COST_ORDERS else {}
             ordered = in_order(order, rows, costs, now, after)
             shown, token = paging.cut(ordered, lambda row: (now, *position_in(order, row, costs, now)))
             answer = run_lists_pb2.ListFoundRunsResponse(items=_messages(tx, shown), next_page_token=token)
-            if older and rows:
-                set_milliseconds(answer.ordered_since, rows[-1].created_at)
+            if looked_at is not None:
+                set_milliseconds(answer.ordered_since, looked_at[0])
             return answer
 
         return self._database.snapshot(work)
@@ -80,13 +82,15 @@ class RunSearch:
 def child_runs(
     services: Services, request: run_lists_pb2.ListChildRunsRequest, workflow_ids: frozenset[str] | None
 ) -> run_lists_pb2.ListChildRunsResponse:
-    """Returns a page of the children of a run, in the order of their starts; raises as `Paging`.
+    """Returns a page of the children of a run, or of one of its steps, in the order of their starts.
 
-    With `workflow_ids`, only children that run one of these workflows are returned.
+    Raises as `Paging`. With `workflow_ids`, only children that run one of these workflows are returned.
     """
-    paging = Paging(services.cursors, request, of=request.run_id)
+    paging = Paging(services.cursors, request, of=f"{request.run_id} {request.step}".rstrip())
     after = (0, "") if paging.after is None else (int(paging.after[0]), str(paging.after[1]))
-    rows = services.database.read(lambda tx: list_sql.children(tx, request.run_id, after, paging.rows_to_read))
+    rows = services.database.read(
+        lambda tx: list_sql.children(tx, request.run_id, request.step, after, paging.rows_to_read)
+    )
     shown, token = paging.cut(rows, lambda row: (row.created_at, row.run_id))
     items = [
         run_lists_pb2.ChildRun(run=messages.summary(row), step=row.parent_step, item_index=row.parent_item)

@@ -13,7 +13,7 @@ from backend.common.clock import to_text
 from backend.common.ids import new_id
 from backend.common.json_text import JsonMapping, JsonObject
 from backend.common.states import ROOM, RUN_TERMINAL, ApprovalState, RunStatus, SegmentState
-from backend.services.runs import in_flight_sql, lifecycle_sql, promotion_sql
+from backend.services.runs import in_flight_sql, interruptions, lifecycle_sql, promotion_sql
 from backend.services.runs.change_records import (
     SEGMENT_ENDED,
     NewEvent,
@@ -26,6 +26,7 @@ from backend.services.webhooks.rules import WebhookEvent
 from backend.services.webhooks.sql import add_messages
 from backend.storage.database import Tx
 from backend.storage.tables.segments import ApprovalRow
+from contract import failure_codes
 
 EVENT_OF_STATUS: Final[Mapping[str, str]] = {
     RunStatus.COMPLETED: "run.completed",
@@ -313,6 +314,8 @@ def close_run(
     if status == RunStatus.COMPLETED or lifecycle_sql.is_unswept(tx, run_id):
         # A resumed run may need the shared files of a failed run; under a PII policy the final sweep removes them.
         promotion_sql.order_removal_of_shared_files(tx, run_id)
+    if error_code == failure_codes.ORPHANED:
+        interruptions.record(tx, run_id, at)
     if closed.has_webhooks:
         add_messages(tx, WebhookEvent.RUN_ENDED, run_id, at)
     tx.after_commit(lambda: _count(closed, status, error_code or metrics.NO_REASON, at))

@@ -27,6 +27,7 @@ from sqlalchemy import (
 from backend.common.states import RUN_IN_FLIGHT, RUN_TERMINAL, RUN_TRANSITIONS
 from backend.services.runs.rules import RunFilters
 from backend.storage.database import Tx
+from backend.storage.sql_expressions import in_order_equal
 from backend.storage.statements import Query, RowSelect, select_row
 from backend.storage.tables.runs import NO_CHILD, runs, status_in
 
@@ -110,8 +111,7 @@ _BY_REFERENCE: Final = _RunIndex(
 )
 
 
-_CHILDREN = Query(
-    ChildRunRow,
+_CHILDREN_AFTER: Final = (
     select_row(ChildRunRow, runs)
     .where(
         runs.c.parent_run_id == bindparam("of_run_id"),
@@ -119,13 +119,19 @@ _CHILDREN = Query(
         > tuple_(bindparam("after_created_at", type_=BigInteger), bindparam("after_run_id", type_=Text)),
     )
     .order_by(runs.c.created_at, runs.c.run_id)
-    .limit(bindparam("limit")),
+    .limit(bindparam("limit"))
 )
+_CHILDREN = Query(ChildRunRow, _CHILDREN_AFTER)
+_CHILDREN_OF_STEP = Query(ChildRunRow, _CHILDREN_AFTER.where(runs.c.parent_step == bindparam("of_step")))
 
 
-def children(tx: Tx, run_id: str, after: tuple[int, str], limit: int) -> list[ChildRunRow]:
-    """Returns children of a run in the order of their starts, after a position of created_at and run id."""
-    return tx.all(_CHILDREN, of_run_id=run_id, after_created_at=after[0], after_run_id=after[1], limit=limit)
+def children(tx: Tx, run_id: str, step: str, after: tuple[int, str], limit: int) -> list[ChildRunRow]:
+    """Returns children of a run, or of one of its steps, in the order of their starts.
+
+    They begin after a position of created_at and run id.
+    """
+    asked = {"of_run_id": run_id, "after_created_at": after[0], "after_run_id": after[1], "limit": limit}
+    return tx.all(_CHILDREN_OF_STEP, **asked, of_step=step) if step else tx.all(_CHILDREN, **asked)
 
 
 def newest(
@@ -144,7 +150,9 @@ def page(
     """Returns summaries of up to `limit` runs in the order of `filters`, after a position of created_at and run id."""
     equal = filters.equalities() | ({} if key_id is None else {"key_id": key_id})
     common: dict[str, int | str] = filters.bounds(after) | {"limit": limit}
-    if not filters.statuses and equal.keys() <= {"key_id"}:
+    # Of a key, only the ranges of statuses end at a bound of time.
+    bounded = filters.before_ms if filters.oldest_first else filters.after_ms
+    if not filters.statuses and equal.keys() <= ({"key_id"} if bounded is None else set()):
         return tx.all(_listed(frozenset(equal), (), limit == USUAL_LIMIT, filters.oldest_first), **common, **equal)
     found: dict[str, RunSummaryRow] = {}
     for statuses, groups in _ranges(tx, filters.statuses or tuple(RUN_TRANSITIONS), equal):
@@ -205,20 +213,21 @@ def _listed(equal: frozenset[str], statuses: tuple[str, ...], usual: bool, oldes
 def _range(equal: frozenset[str], status: str, oldest_first: bool) -> RowSelect:
     """Makes a query for the first runs of one status, as a range of one index.
 
-    The range and the order name all columns of the index, so that PostgreSQL cannot choose another index: it assumes
-    independent columns, and would look for rare rows among the newest. SQLite gets the name of the index as a hint.
+    The order names the status, so that PostgreSQL cannot choose an index without it: it assumes independent columns,
+    and would look for rare rows among the newest. SQLite gets the name of the index as a hint. Only equality bounds
+    a range at both ends: PostgreSQL reads on behind one of `(status, created_at)` to the last of all statuses.
     """
     index = _index(equal, status)
-    columns = (*index.leading, *_ORDER)
-    found = tuple_(*_columns(columns))
     query = select_row(RunSummaryRow, runs).where(
-        found < _position("upper", index.leading, status),
-        found > _position("lower", index.leading, status),
+        *(runs.c[name] == bindparam(name, type_=Text) for name in sorted({*index.leading, *equal} - {"status"})),
+        in_order_equal(runs.c.status, status),
+        *_between(),
         index.condition(),
         NO_CHILD,
-        *(runs.c[name] == bindparam(name) for name in sorted(equal - set(index.leading))),
     )
-    return _in_order(query, columns, oldest_first).with_hint(runs, f"INDEXED BY {index.name}", "sqlite")
+    return _in_order(query, (*index.leading, *_ORDER), oldest_first).with_hint(
+        runs, f"INDEXED BY {index.name}", "sqlite"
+    )
 
 
 def _index(equal: frozenset[str], status: str) -> _RunIndex:
@@ -229,15 +238,18 @@ def _index(equal: frozenset[str], status: str) -> _RunIndex:
     return _BY_WORKFLOW if "workflow_id" in equal else _BY_STATUS
 
 
+def _between() -> Sequence[ColumnElement[bool]]:
+    found = tuple_(*_columns(_ORDER))
+    return found < _position("upper"), found > _position("lower")
+
+
 def _columns(names: Iterable[str]) -> list[Column[object]]:
     return [runs.c[name] for name in names]
 
 
-def _position(which: str, leading: Sequence[str] = (), status: str = "") -> Tuple:
-    """Returns a position in an index as parameters, with the status as text."""
-    values: list[ColumnElement[object]] = [
-        literal_column(f"'{status}'") if name == "status" else bindparam(name, type_=Text) for name in leading
-    ]
+def _position(which: str, leading: Sequence[str] = ()) -> Tuple:
+    """Returns a position in an index as parameters."""
+    values = [bindparam(name, type_=Text) for name in leading]
     created_at = bindparam(f"{which}_created_at", type_=BigInteger)
     return tuple_(*values, created_at, bindparam(f"{which}_run_id", type_=Text))
 

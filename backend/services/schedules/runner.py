@@ -10,6 +10,7 @@ from backend.common import metrics
 from backend.common.errors import ApiError
 from backend.common.principal import Principal
 from backend.services.dependencies import Services
+from backend.services.runs import interruptions_sql
 from backend.services.runs.start.rules import ParsedStart, ScheduledStart, parse_start
 from backend.services.runs.start.service import RunStarter
 from backend.services.schedules import sql
@@ -200,10 +201,12 @@ def _is_due(tx: Tx, schedule_id: str, now: int) -> bool:
 
 
 def _blocking_run(tx: Tx, row: ScheduleRow) -> str | None:
-    """Returns the run in flight that keeps the schedule from starting another, or None."""
+    """Returns the run, in flight or to be resumed, that keeps the schedule from starting another; or None."""
     if row.name is None or definition_of(row)["overlap"] == "allow":
         return None
-    return sql.run_in_flight(tx, row, label_of(row))
+    # In this order: a run that ends meanwhile is seen as one that is to be resumed.
+    in_flight = sql.run_in_flight(tx, row, label_of(row))
+    return in_flight or interruptions_sql.waiting_of_schedule(tx, row.workflow_id, label_of(row))
 
 
 def _require_unchanged(tx: Tx, row: ScheduleRow) -> ScheduleRow:

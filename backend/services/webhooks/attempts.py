@@ -43,6 +43,7 @@ def message_body(row: ClaimedMessageRow) -> str:
             "workflow_id": row.workflow_id,
             "status": row.run_status,
             "client_reference": row.client_reference,
+            **({} if row.resumed_from is None else {"resumed_from": row.resumed_from}),
         }
         if row.data is None
         else json_text.parse(row.data)

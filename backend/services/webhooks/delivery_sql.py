@@ -51,6 +51,7 @@ class ClaimedMessageRow(NamedTuple):
     first_attempt_at: int
     workflow_id: str | None
     client_reference: str | None
+    resumed_from: str | None
     data: str | None
 
 

@@ -689,4 +689,18 @@ CREATE TABLE approval_snoozes (
 	CONSTRAINT fk_approval_snoozes_approval_id_approvals FOREIGN KEY(approval_id) REFERENCES approvals (approval_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_audit_records_starts ON audit_records (actor, at, target) WHERE action = 'run.started';
-INSERT INTO alembic_version (version_num) VALUES ('0042');
+CREATE TABLE interruptions (
+	run_id TEXT NOT NULL, 
+	ordinal INTEGER NOT NULL, 
+	interrupted_at BIGINT NOT NULL, 
+	due_at BIGINT, 
+	followed_by TEXT, 
+	CONSTRAINT pk_interruptions PRIMARY KEY (run_id), 
+	CONSTRAINT fk_interruptions_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
+	CONSTRAINT uq_interruptions_followed_by UNIQUE (followed_by)
+)
+ WITHOUT ROWID
+
+;
+CREATE INDEX ix_interruptions_due ON interruptions (due_at) WHERE due_at IS NOT NULL;
+INSERT INTO alembic_version (version_num) VALUES ('0043');

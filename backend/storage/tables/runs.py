@@ -12,6 +12,7 @@ from sqlalchemy import (
     Integer,
     Table,
     Text,
+    UniqueConstraint,
     func,
     literal_column,
     or_,
@@ -135,6 +136,23 @@ runs = Table(
     ),
 )
 
+
+# Runs that lost their worker and whose workflow has `on_interruption: resume`. Rows stay, as ids alone.
+interruptions = Table(
+    "interruptions",
+    METADATA,
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), primary_key=True),
+    # Position in the chain of runs that followed one another by themselves, from 1.
+    Column("ordinal", Integer, nullable=False),
+    Column("interrupted_at", BigInteger, nullable=False),
+    # When the run is to be resumed; null once that is decided.
+    Column("due_at", BigInteger),
+    # The run that the service started; null where it started none.
+    Column("followed_by", Text),
+    UniqueConstraint("followed_by"),
+    partial_index("ix_interruptions_due", "due_at", where="due_at IS NOT NULL"),
+    sqlite_with_rowid=False,
+)
 
 # The labels of runs once more, so that people find runs by them.
 run_labels = Table(

@@ -31,6 +31,8 @@ class WebhookRun:
     workflow_id: str
     status: str
     client_reference: str | None
+    resumed_from: str | None = None
+    """The run that it took over from; None for a run that was not resumed."""
 
 
 @dataclass(frozen=True)

@@ -259,7 +259,7 @@ class ListFoundRunsResponse(_message.Message):
 
     @_builtins.property
     def ordered_since(self) -> _timestamp_pb2.Timestamp:
-        """With an `order`: when the oldest of the ordered runs was created, where older runs may match; absent where none do."""
+        """With an `order`, where older runs may match: when the oldest of the runs that were looked at was created."""
 
     def __init__(
         self,
@@ -292,22 +292,26 @@ class ListChildRunsRequest(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run; one that does not exist has none."""
     page_size: _builtins.int
     """Most runs to return."""
     page_token: _builtins.str
     """`next_page_token` of the page before."""
+    step: _builtins.str
+    """Only runs that the step with this handle started; empty for those of every step."""
     def __init__(
         self,
         *,
         run_id: _builtins.str = ...,
         page_size: _builtins.int | None = ...,
         page_token: _builtins.str = ...,
+        step: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from sqlalchemy import bindparam, update
 
 from backend.common.clock import DAY_MS
 from backend.runtime.execution import sql as execution_sql
@@ -13,6 +14,8 @@ from backend.services.runs import figures, found_runs, search_sql
 from backend.services.runs.figures import RunDays
 from backend.services.runs.servicer import RunListsServicer
 from backend.storage.database import Tx
+from backend.storage.statements import Command
+from backend.storage.tables.runs import runs
 from contract.times import milliseconds_of, to_timestamp
 from tests.services.calls import Caller, RefusedError
 from tests.services.runs.world import World
@@ -361,3 +364,46 @@ def test_runs_of_a_person_are_those_that_they_started(
     for text in ("order 3", "n=3", "3", mine[3]):
         assert in_pages(lists, started_by="tester", search=text) == [mine[3]], text
     assert in_pages(lists, started_by="tester", search="m=3") == []
+
+
+@pytest.mark.parametrize("status", [[], [COMPLETED]], ids=["some match", "none match"])
+def test_an_order_of_a_search_that_stopped_says_how_far_it_looked(
+    world: World, lists: Caller, monkeypatch: pytest.MonkeyPatch, status: list[runs_pb2.RunStatus.ValueType]
+) -> None:
+    monkeypatch.setattr(search_sql, "MOST_EXAMINED", 2)
+    world.finished(labels={"team": "a"})
+    world.clock.advance(seconds=1)
+    since = world.clock()
+    queued = [world.started(labels={"team": "a"})]
+    world.clock.advance(seconds=1)
+    queued.append(world.started(labels={"team": "a"}))
+    answer = page(lists, order=run_lists_pb2.RUN_ORDER_STATUS_ASCENDING, search="a", status=status)
+    assert {each.run.run_id for each in answer.items} == (set() if status else set(queued))
+    assert milliseconds_of(answer.ordered_since) == since
+
+
+def test_children_of_one_step_are_listed_page_by_page(world: World, lists: Caller) -> None:
+    parent = world.started()
+    started: dict[str, list[str]] = {"a": [], "b": []}
+    for step in "abab":
+        world.clock.advance(seconds=1)
+        child = world.started()
+        started[step].append(child)
+        adopt = update(runs).where(runs.c.run_id == bindparam("of")).values(parent_run_id=parent, parent_step=step)
+        world.services.database.write(partial(_run, Command(adopt), child))
+
+    def listed(**asked: Any) -> Any:
+        return lists("ListChildRuns", run_lists_pb2.ListChildRunsRequest(run_id=parent, **asked))
+
+    first = listed(step="b", page_size=1)
+    assert [each.run.run_id for each in first.items] == started["b"][:1]
+    last = listed(step="b", page_size=1, page_token=first.next_page_token)
+    assert [each.run.run_id for each in last.items] == started["b"][1:]
+    assert not last.HasField("next_page_token")
+    assert len(listed().items) == 4
+    with pytest.raises(RefusedError):
+        listed(step="a", page_token=first.next_page_token)
+
+
+def _run(command: Command, run_id: str, tx: Tx) -> None:
+    tx.run(command, of=run_id)

@@ -2,9 +2,13 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from backend.services.runs.resume.follow_up import InterruptedRuns
+from backend.services.runs.resume.service import RunResumer
+from backend.services.uploads.staging import Uploads
 from backend.storage.database import Tx
 from tests.services.calls import RefusedError
 from tests.services.schedules.conftest import ScheduleWorld, utc
@@ -255,3 +259,26 @@ def test_the_data_of_a_scheduled_run_is_erased_as_that_of_any_other(world: Sched
     world.new_runner().round()
     world.round(utc("2026-09-24 02:00:30"))
     assert len(world.scheduled_runs()) == 1
+
+
+def test_a_run_that_is_to_be_resumed_by_itself_and_the_run_that_resumes_it_are_in_flight(
+    world: ScheduleWorld, tmp_path: Path
+) -> None:
+    world.at(utc("2026-09-24 00:01"))
+    steps = "on_interruption: resume\nsteps: [{step: first, agent: worker, environment: standard}]"
+    world.define('{name: nightly, cron: "*/15 * * * *"}', steps=steps)
+    world.round(utc("2026-09-24 00:15"))
+    (run,) = world.scheduled_runs()
+    world.begin(run.run_id)
+    assert world.close(run.run_id, "failed", error_code="orphaned", error_message="x")
+    world.round(utc("2026-09-24 00:30"))
+    assert world.last() == ("skipped", "in_flight")
+    uploads = Uploads(world.services, world.objects, tmp_path / "more-uploads")
+    InterruptedRuns(world.services, RunResumer(world.services, world.starter, uploads)).round()
+    _, resumed = world.scheduled_runs()
+    assert resumed.resumed_from == run.run_id
+    world.round(utc("2026-09-24 00:45"))
+    assert world.schedule().last.run_id == resumed.run_id
+    world.end_runs()
+    world.round(utc("2026-09-24 01:00"))
+    assert world.started_at() == [utc("2026-09-24 00:15"), utc("2026-09-24 01:00")]

@@ -23,7 +23,7 @@ from telemetry.otel import Tracing
 from tests.services.webhooks.hooked import DELIVERED, FAILED, LOOPBACK, PENDING, WebhookWorld, arrived
 from tests.support.poll import until
 from tests.support.webhook_receiver import Receiver
-from workflow_api.v1 import audit_pb2, webhooks_pb2
+from workflow_api.v1 import audit_pb2, runs_pb2, webhooks_pb2
 from workflow_api_client import WebhookRun, verify_webhook
 
 NAME = "rebound.example"
@@ -78,6 +78,24 @@ def test_a_message_names_the_run_and_nothing_of_its_content(hooked: WebhookWorld
     assert _signatures(receiver, made.secret) == [True]
     delivered = hooked.attempted(made.webhook.webhook_id, 1)
     assert (delivered.state, delivered.last_status, delivered.message_id) == (DELIVERED, 204, message.message_id)
+
+
+def test_a_message_of_a_run_that_resumed_another_names_it(hooked: WebhookWorld, receiver: Receiver) -> None:
+    made = hooked.hook(receiver.url)
+    ended = hooked.started()
+    hooked.cancel(ended)
+    request = runs_pb2.ResumeRunRequest(run_id=ended, idempotency_key="resume")
+    hooked.cancel(hooked.runs("ResumeRun", request).run.summary.run_id)
+    hooked.deliver()
+    arrived(receiver, 2)
+    named = {message.json["data"].get("resumed_from") for message in receiver.received}
+    assert named == {None, ended}
+    assert all(DESCRIBED.is_valid(message.json) for message in receiver.received)
+    verified = [
+        verify_webhook(made.secret, each.headers, each.body, now=float(each.headers["webhook-timestamp"])).data
+        for each in receiver.received
+    ]
+    assert {data.resumed_from for data in verified if isinstance(data, WebhookRun)} == named
 
 
 def test_the_time_of_an_attempt_has_nothing_of_what_is_read_for_it(

@@ -28,7 +28,7 @@ class Fields(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         self._data = ""
-        if tag == "input" and given.get("type") == "checkbox":
+        if tag == "input" and given.get("type") in {"checkbox", "radio"}:
             if "checked" in given:
                 self.chosen.setdefault(given["name"], []).append(given["value"])
         elif tag == "input":
@@ -58,7 +58,7 @@ def page_of(view: View) -> str:
         "user": ADMINISTRATOR,
         "csrf": "the-token-of-the-form",
         "path": "/keys",
-        "notice": "",
+        "notice": None,
         "navigation": [],
         "help": "/help",
         "approvals_waiting": None,

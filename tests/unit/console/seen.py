@@ -138,7 +138,7 @@ def sent_html(answer: PageResult, user: User = ADMINISTRATOR) -> str:
         "help": "/help",
         "approvals_waiting": None,
         "zone": UTC,
-        "notice": "",
+        "notice": None,
     }
     return _RENDERING.page(answer.template, {**answer.context, **told})
 

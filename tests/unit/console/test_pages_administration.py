@@ -23,6 +23,7 @@ from tests.unit.console.recorded_services import (
 from tests.unit.console.rendered import Fields, page_of
 from workflow_api.v1.audit_pb2 import AuditRecord, ListAuditRecordsRequest, ListAuditRecordsResponse
 from workflow_api.v1.deployment_pb2 import Deployment, Licence, UpdateDeploymentRequest
+from workflow_api.v1.reviews_pb2 import APPROVAL_STATE_APPROVED, Decision, ListAllDecisionsResponse, RunDecision
 from workflow_api.v1.usage_pb2 import ListUsageHoursResponse, ListUsageRecordsResponse, UsageHour, UsageRecord
 from workflow_api.v1.users_pb2 import (
     ROLE_ADMINISTRATOR,
@@ -261,7 +262,7 @@ def test_disabling_a_user_redirects_to_the_list() -> None:
 def test_a_new_password_is_shown_once() -> None:
     made = UserPassword(user=User(name="dee", role=ROLE_APPROVER), password="correct <horse>")
     services = people_services(CreateUser=made, ResetUserPassword=made)
-    added = viewed(PAGES, "POST", "/people", services, form={"name": ["dee"], "role": ["approver"]})
+    added = viewed(PAGES, "POST", "/people", services, form={"name": ["dee"], "role": ["approver"], "scope": ["all"]})
     reset = viewed(PAGES, "POST", "/people/{name}/password", services, names={"name": "dee"})
     assert "correct &lt;horse&gt;" in page_of(added)
     assert "correct &lt;horse&gt;" in page_of(reset)
@@ -285,8 +286,15 @@ def test_ticked_workflows_are_never_taken_for_all() -> None:
     services = people_services(SetUserRole=PEOPLE[1])
     form = {"role": ["approver"], "scope": ["all"], "workflow_ids": ["wf_1"]}
     view = viewed(PAGES, "POST", "/people/{name}/role", services, names={"name": "bob"}, form=form)
-    assert Fields(page_of(view)).errors == {"scope": "must be the chosen workflows while any is ticked below"}
+    assert Fields(page_of(view)).errors == {"scope": "must be only these while any is ticked below"}
     assert not services.asked_for("UsersService/SetUserRole")
+
+
+def test_an_approver_is_added_only_once_their_workflows_are_chosen() -> None:
+    services = people_services()
+    view = viewed(PAGES, "POST", "/people", services, form={"name": ["dee"], "role": ["approver"]})
+    assert Fields(page_of(view)).errors == {"scope": "must be chosen for an approver: all workflows, or only these"}
+    assert not services.asked_for("UsersService/CreateUser")
 
 
 def test_a_refused_role_is_shown_at_its_field_with_what_was_chosen() -> None:
@@ -355,6 +363,42 @@ def test_a_record_is_a_sentence_about_a_person_with_its_code_beside_it() -> None
     assert 'href="/audit?action=key.edited"' in page
 
 
+def test_the_audit_calls_workflows_and_approvals_by_their_names() -> None:
+    records = [
+        AuditRecord(
+            at=to_timestamp(9_000),
+            actor="user:kim",
+            action="approval.approved",
+            target="apr_1",
+            details='{"run_id":"run_1"}',
+        ),
+        AuditRecord(
+            at=to_timestamp(5_000),
+            actor="user:kim",
+            action="run.started",
+            target="run_1",
+            details='{"workflow_id":"wf_1"}',
+        ),
+    ]
+    decision = Decision(approval_id="apr_1", title="Publish", state=APPROVAL_STATE_APPROVED)
+    made = RunDecision(decision=decision, run_id="run_1", workflow_name="billing", comment="<fine>")
+    services = RecordedServices(
+        {
+            "AuditService/ListAuditRecords": ListAuditRecordsResponse(items=records),
+            "ReviewsService/ListAllDecisions": ListAllDecisionsResponse(items=[made]),
+            "WorkflowsService/ListWorkflows": ListWorkflowsResponse(
+                items=[Workflow(workflow_id="wf_1", name="billing")]
+            ),
+        }
+    )
+    page = page_of(viewed(PAGES, "GET", "/audit", services))
+    run = '<a href="/runs/run_1">run_1</a>'
+    assert f"approved “Publish” of billing, an approval of run {run}: “&lt;fine&gt;”" in page
+    assert f"started the run {run} of workflow billing" in page
+    (asked,) = services.asked_for("ReviewsService/ListAllDecisions")
+    assert (asked.decided_since, asked.decided_before) == (to_timestamp(9_000), to_timestamp(9_001))
+
+
 def test_every_filter_of_the_audit_is_in_its_address_and_in_those_of_exports() -> None:
     query = {"q": "a text", "actor": "user:ana", "action": "key.rotated", "target": "ak_1"}
     view, services = audit_view(query, ListAuditRecordsResponse(items=[AuditRecord(at=to_timestamp(1), actor="bo")]))
@@ -370,5 +414,5 @@ def test_a_problem_of_a_window_is_shown_at_its_date() -> None:
     refused, _ = audit_view({"from": "2020-01-01"}, invalid(("since", "must be before until")))
     unread, services = audit_view({"to": "20260101"})
     assert Fields(page_of(refused)).errors["from"].startswith("must be less than 90 days before")
-    assert Fields(page_of(unread)).errors == {"to": "must be a day such as 2026-09-24"}
+    assert Fields(page_of(unread)).errors == {"to": "must be a day such as 2026-09-24, from 0001-01-02 to 9999-12-30"}
     assert not services.asked

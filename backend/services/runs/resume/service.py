@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import wait
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from backend.common import json_text
 from backend.common.clock import to_text
@@ -14,6 +14,7 @@ from backend.common.states import RunStatus
 from backend.services.dependencies import Services
 from backend.services.runs import messages
 from backend.services.runs import sql as runs_sql
+from backend.services.runs.interruptions_sql import DueRow
 from backend.services.runs.reads import hide_inputs, require_finished, run_not_found
 from backend.services.runs.resume import sql
 from backend.services.runs.resume.rules import EndedRun, EndedStep, NewVersion, StepDecision, decide_steps
@@ -39,6 +40,7 @@ from backend.storage.tables.runs import RunRow
 from workflow_api.v1 import errors_pb2, runs_pb2
 
 _UPLOADED = "uploaded"
+_SERVICE: Final = "system"
 
 
 class _ResumeRows(NamedTuple):
@@ -99,6 +101,23 @@ class RunResumer:
         hide_inputs(answer.run, caller)
         answer.replayed = started.replayed
         return answer
+
+    def follow(self, interrupted: DueRow) -> str:
+        """Starts the run that follows an interrupted one by itself, of its version; returns the new run's id.
+
+        Raises:
+            ApiError: as `resume`.
+        """
+        caller = Principal(None, _SERVICE, "")
+        request = runs_pb2.ResumeRunRequest(run_id=interrupted.run_id, version=interrupted.version)
+        plan = self._plan(request, caller)
+        assert plan.start.resumption is not None
+        start = plan.start._replace(
+            idempotency_key=f"interrupted {interrupted.run_id}",
+            triggered_by=interrupted.triggered_by,
+            resumption=plan.start.resumption._replace(interrupted=True),
+        )
+        return self._start(plan._replace(start=start), caller).run.summary.run_id
 
     def _start(self, plan: _ResumePlan, caller: Principal) -> runs_pb2.StartRunResponse:
         """Starts the new run with a copy of the uploaded files; expires the copy if no new run was started."""

@@ -32,13 +32,14 @@ class Resumption(NamedTuple):
     """The ended run that a new run resumes, and the handles of the steps that the new run reuses.
 
     `again` allows that another run has resumed it already. `items_reused` are incomplete fan-outs whose completed items
-    are reused.
+    are reused. `interrupted` says that the service resumes a run that lost its worker.
     """
 
     run_id: str
     reused: AbstractSet[str]
     again: bool
     items_reused: AbstractSet[str] = frozenset()
+    interrupted: bool = False
 
 
 NO_RESUMPTION: Final = Resumption("", frozenset(), again=False)

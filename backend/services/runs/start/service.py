@@ -16,7 +16,7 @@ from backend.common.states import RunStatus
 from backend.common.waits import Deferred
 from backend.services.audit import sql as audit
 from backend.services.dependencies import Services
-from backend.services.runs import messages
+from backend.services.runs import interruptions, interruptions_sql, messages
 from backend.services.runs.change_records import log_change, log_steps
 from backend.services.runs.reads import find_run, find_state
 from backend.services.runs.runtime_port import BegunSegment, Runtime
@@ -303,8 +303,16 @@ def _link(tx: Tx, resumption: Resumption, run: RunRow) -> None:
         if ended.data_purged_at is not None:
             purged_at = to_text(ended.data_purged_at)
             raise ApiError(errors_pb2.ERROR_REASON_ALREADY_PURGED, metadata={"data_purged_at": purged_at})
-        raise invalid("run_id", "must be of a run that no run has taken over from; one did meanwhile")
+        raise _taken_over()
+    if not resumption.interrupted:
+        interruptions_sql.settle(tx, resumption.run_id, None)
+    elif not interruptions.follow(tx, resumption.run_id, run.run_id, run.created_at):
+        raise _taken_over()
     tx.changes_run(resumption.run_id, run.key_id)
+
+
+def _taken_over() -> ApiError:
+    return invalid("run_id", "must be of a run that no run has taken over from; one did meanwhile")
 
 
 def _started(new: RunRow) -> runs_pb2.StartRunResponse:

@@ -262,6 +262,8 @@ def _leave_out_later_fields(kind: str, value: JsonObject) -> None:
             del value[name]
     if kind != "Workflow":
         return
+    if value["on_interruption"] == "fail":
+        del value["on_interruption"]
     for step in all_steps(value):
         if step["outputs"] is True:
             del step["outputs"]

@@ -352,6 +352,12 @@ WORKFLOW: Final = Record(
             about="What a run does, as a graph without cycles.",
             example=[{"step": "count-words", "agent": "word-counter"}],
         ),
+        "on_interruption": Field(
+            OneOf("fail", "resume"),
+            default="fail",
+            about="What follows a run that loses its worker: nothing, or a run that resumes it, up to three in a row.",
+            example="resume",
+        ),
         "on_failure": Field(
             ListOf(CLEANUP_STEP, most=20),
             default=[],

@@ -120,7 +120,8 @@ def connect(url: str, timeouts: DatabaseTimeouts, deadlines: DeadlineWatch) -> C
         # A transaction that waited for a lock must see all commits before it got the lock, whatever the server's
         # default.
         connection.execute(
-            "SET default_transaction_isolation = 'read committed';"
+            # Statements are short; the planner's estimates would have some of them compiled for a second.
+            "SET default_transaction_isolation = 'read committed'; SET jit = off;"
             f"SET statement_timeout = {timeouts.statement_ms}; SET lock_timeout = {timeouts.lock_ms};"
             f"SET idle_in_transaction_session_timeout = {timeouts.idle_ms}"
         )

@@ -10,6 +10,8 @@ export interface RunWebhookData {
   status: "queued" | "running" | "waiting_for_approval" | "completed" | "failed" | "cancelled";
   /** The reference that the caller gave. */
   client_reference: string | null;
+  /** The run that it took over from; absent without one. */
+  resumed_from?: string;
 }
 
 /** A message to the receiver of a webhook. */

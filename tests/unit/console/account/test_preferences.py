@@ -41,6 +41,22 @@ def test_colours_and_density_are_in_the_page_as_it_is_sent(desk: Desk) -> None:
     assert '<meta name="color-scheme" content="light dark">' in page
 
 
+def test_a_setting_that_is_sent_alone_leaves_the_others_and_leads_back(desk: Desk) -> None:
+    bob = desk.browser("bob")
+    save(bob, zone="America/New_York", density="compact")
+    page = bob.get("/runs")
+    for referrer, back in (
+        (f"http://127.0.0.1:{desk.console.port}/runs?sort=oldest", "/runs?sort=oldest"),
+        ("http://evil.example/x", "/preferences"),
+    ):
+        answer = bob.post("/preferences", page.token, {"Referer": referrer}, theme="dark")
+        assert (answer.status, answer.location) == (303, back)
+    page = bob.get("/preferences")
+    for chosen in ("America/New_York", "dark", "compact", "relative"):
+        assert f'<option value="{chosen}" selected>' in page.text
+    save(bob)
+
+
 @pytest.mark.parametrize(
     ("field", "value"), [("zone", "Mars/Olympus"), ("theme", "pink"), ("times", ""), ("density", "dense")]
 )

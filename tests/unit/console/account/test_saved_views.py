@@ -32,6 +32,19 @@ def test_a_saved_view_leads_to_its_list_and_is_on_the_page_of_settings(desk: Des
     assert FAILED not in desk.browser("ann").get("/preferences").text
 
 
+def test_a_form_that_is_sent_twice_ends_as_the_first_time(desk: Desk) -> None:
+    bob = desk.browser("bob")
+    forms: list[tuple[str, dict[str, Any], str]] = [
+        ("/views", {"name": "one", "address": FAILED}, FAILED),
+        ("/views/rename", {"view": "one", "name": "first"}, "/preferences"),
+        ("/views/remove", {"view": "first"}, "/preferences"),
+    ]
+    for path, form, end in forms:
+        token = bob.get("/preferences").token
+        answers = [bob.post(path, token, **form) for _ in range(2)]
+        assert [(each.status, each.location) for each in answers] == [(303, end)] * 2
+
+
 def test_a_view_is_renamed_and_removed(desk: Desk) -> None:
     bob = desk.browser("bob")
     post(bob, "/views", name="one", address=FAILED)

@@ -66,12 +66,13 @@ def test_a_form_of_another_site_is_refused_even_with_a_token(desk: Desk, headers
     assert ann.post(RENAME, ann.get("/keys").token, headers, name="x").status == 403
 
 
-def test_without_an_origin_a_cross_site_fetch_header_is_refused(desk: Desk) -> None:
+def test_without_an_origin_a_fetch_header_of_another_site_is_refused_and_the_token_counts(desk: Desk) -> None:
     ann = desk.browser("ann")
     form = f"csrf={ann.get('/keys').token}&name=x".encode()
     content = {"Content-Type": "application/x-www-form-urlencoded"}
 
     assert ann.send("POST", RENAME, form, {**content, "Sec-Fetch-Site": "cross-site"}).status == 403
+    assert ann.send("POST", RENAME, b"csrf=of-another-session&name=x", content).status == 403
     assert ann.send("POST", RENAME, form, content).status == 303
 
 

@@ -9,7 +9,8 @@ from tests.unit.console.conftest import Desk
 
 def follow(desk: Desk, token: str) -> socket.socket:
     caller = socket.create_connection(("127.0.0.1", desk.console.port), timeout=60)
-    caller.sendall(f"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: session={token}\r\n\r\n".encode())
+    head = f"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\nCookie: session={token}\r\n\r\n"
+    caller.sendall(head.encode())
     return caller
 
 
@@ -57,6 +58,18 @@ def test_updates_end_with_the_session(start: Callable[..., Desk]) -> None:
         heard(caller, b": \n\n")
         desk.channel.sessions.pop(token)
         heard(caller, b"event: reload\n")
+
+
+def test_updates_are_no_use_of_the_session(start: Callable[..., Desk]) -> None:
+    desk = start(stream_check_seconds=0.1)
+    token = desk.channel.begin("bob")
+    with follow(desk, token) as caller:
+        heard(caller, b": \n\n")
+        desk.channel.sessions.pop(token)
+        heard(caller, b"event: reload\n")
+    asked = [request.automatic for rpc, request, _ in desk.channel.calls if rpc.endswith("/GetSession")]
+    assert len(asked) > 1
+    assert all(asked)
 
 
 def test_updates_end_when_the_console_stops(start: Callable[..., Desk]) -> None:

@@ -12,7 +12,7 @@ from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE, SCOPE_RUNS_READ, SCOP
 
 
 def form(**other: Any) -> KeyForm:
-    return blank_form()._replace(name="warehouse", scopes=["workflows:read"], **other)
+    return blank_form()._replace(**{"name": "warehouse", "scopes": ["workflows:read"], "workflows": "all", **other})
 
 
 def refused(**other: Any) -> Any:
@@ -34,25 +34,28 @@ def test_a_new_key_has_the_defaults_of_the_contract() -> None:
 
 
 def test_scopes_are_sent_as_chosen() -> None:
-    asked = create_request(blank_form()._replace(scopes=["runs:read", "runs:create"]))
+    asked = create_request(form(scopes=["runs:read", "runs:create"]))
     assert list(asked.scopes) == [SCOPE_RUNS_CREATE, SCOPE_RUNS_READ]
 
 
-@pytest.mark.parametrize("choice", [{}, {"workflows": "listed"}])
-def test_workflows_that_are_ticked_are_all_that_a_new_key_may_use(choice: dict[str, str]) -> None:
-    listed = create_request(form(workflow_ids=["wf_1"], **choice)).workflow_access
+def test_workflows_that_are_ticked_are_all_that_a_new_key_may_use() -> None:
+    listed = create_request(form(workflow_ids=["wf_1"], workflows="listed")).workflow_access
     assert listed == WorkflowAccess(mode=WorkflowAccess.MODE_EXPLICIT, workflow_ids=["wf_1"])
 
 
 def test_all_workflows_and_ticked_ones_contradict_each_other_and_are_refused_at_their_field() -> None:
     (problem,) = refused(workflows="all", workflow_ids=["wf_1"])
-    assert problem == {"name": "workflow_access", "reason": "must be only those chosen while any is ticked below"}
+    assert problem == {"name": "workflow_access", "reason": "must be only these while any is ticked below"}
+    (problem,) = refused(workflows="listed")
+    assert problem == {"name": "workflow_access", "reason": "must be all workflows while none is ticked below"}
 
 
-@pytest.mark.parametrize("workflows", ["", "junk"])
-def test_an_unknown_choice_of_workflows_is_refused(workflows: str) -> None:
-    problem = {"name": "workflow_access", "reason": "must be all or listed"}
-    assert refused(workflows=workflows, workflow_ids=["wf_1"]) == [problem]
+@pytest.mark.parametrize("workflows", ["", "ticked", "junk"])
+@pytest.mark.parametrize("ticked", [[], ["wf_1"]])
+def test_no_key_is_made_before_its_workflows_are_chosen(workflows: str, ticked: list[str]) -> None:
+    problem = {"name": "workflow_access", "reason": "must be chosen: all workflows, or only these"}
+    assert blank_form().workflows == ""
+    assert refused(workflows=workflows, workflow_ids=ticked) == [problem]
 
 
 def test_source_ranges_are_one_on_each_line() -> None:

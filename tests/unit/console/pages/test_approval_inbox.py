@@ -1,4 +1,5 @@
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -60,13 +61,17 @@ def test_approvals_are_in_the_order_of_the_service_and_the_first_is_opened() -> 
     assert "/count-2.svg" in page
 
 
-def test_the_inbox_names_reference_labels_and_waiting_time() -> None:
-    waiting = pending()
+def test_a_row_of_the_inbox_tells_its_approval_from_others_of_one_gate() -> None:
+    waiting, other = pending(1), pending(2)
     waiting.client_reference = "order-7"
+    waiting.summary = "Pay 40 EUR"
     waiting.labels["team"] = "north"
-    waiting.waiting.FromSeconds(125)
-    page = inbox(services(waiting))
-    assert all(text in page for text in ("order-7", "team: north", "2 min 5 s"))
+    waiting.started_by = "Warehouse"
+    page = inbox(services(waiting, other))
+    assert '<span class="summary">order-7: Pay 40 EUR</span>' in page
+    assert '<span class="summary">run_2</span>' in page
+    assert '<span class="soft">Workflow 1, team: north</span>' in page
+    assert re.search(r'<span class="soft">Asked <time datetime="2026-09-21[^<]*</time> by Warehouse</span>', page)
 
 
 def test_an_empty_inbox_is_a_sentence_without_a_count() -> None:
@@ -121,7 +126,19 @@ def test_a_page_of_many_long_texts_stays_small() -> None:
 def test_a_decision_in_the_inbox_leads_back_to_it() -> None:
     form = {"decision": "approve", "inbox": "yes", "gate": GATE}
     answer = answered(services(pending()), "POST", "/approvals/{approval_id}", {"approval_id": "apr_1"}, form=form)
-    assert answer == Redirect("/approvals?gate=review%40wf_1", "Approved: the run continues.")
+    notice = "Approved “Title 1” of Workflow 1: the run continues."
+    assert answer == Redirect("/approvals?gate=review%40wf_1", notice, link=("Open the run", "/runs/run_1"))
+
+
+@pytest.mark.parametrize(("at", "following"), [("apr_1", "apr_2"), ("apr_2", "apr_3"), ("apr_3", "apr_2")])
+def test_a_decision_in_the_inbox_goes_on_with_the_next_of_the_list(at: str, following: str) -> None:
+    listed = [pending(number) for number in (1, 2, 3)]
+    shown = review(listed[int(at[-1]) - 1], material=ReviewMaterial())
+    assert f'name="next" value="{following}"' in inbox(services(*listed, shown=shown), at=at)
+    form = {"decision": "approve", "inbox": "yes", "next": following}
+    answer = answered(services(*listed), "POST", "/approvals/{approval_id}", {"approval_id": "apr_1"}, form=form)
+    assert isinstance(answer, Redirect)
+    assert answer.to == f"/approvals?at={following}"
 
 
 def test_several_are_decided_only_after_a_second_page() -> None:
@@ -200,7 +217,7 @@ def test_the_history_says_who_decided_what() -> None:
     backend.answers["ReviewsService/ListAllDecisions"] = ListAllDecisionsResponse(items=[made], next_page_token="c2")
     backend.answers["WorkflowsService/ListWorkflows"] = ListWorkflowsResponse()
     page = html(answered(backend, "GET", "/approvals/history", query={"cursor": "c1"}))
-    assert all(text in page for text in ("user:ana", "rejected", "Digest", 'href="/approvals/history?cursor=c2"'))
+    assert all(text in page for text in ("<td>ana</td>", "rejected", "Digest", 'href="/approvals/history?cursor=c2"'))
     assert EVIL not in page
 
     chosen = {"workflow_id": "wf_1", "by": "ana", "decision": "rejected", "from": "2026-09-24", "to": "2026-09-24"}
@@ -273,7 +290,7 @@ def test_a_decided_approval_stays_open_with_who_decided_it_and_no_other_takes_it
 ) -> None:
     decided = review(pending(), state=reviews_pb2.APPROVAL_STATE_APPROVED, decided_by="user:ana")
     page = inbox(services(*listed, shown=decided), at="apr_1")
-    assert all(text in page for text in ("Title 1", "user:ana", "This approval is not pending any more."))
+    assert all(text in page for text in ("Title 1", "Approved by ana", "This approval is not pending any more."))
     assert 'action="/approvals/apr' not in page
     assert ('href="/approvals">Open the next' in page) is bool(listed)
 

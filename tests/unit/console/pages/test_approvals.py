@@ -1,4 +1,5 @@
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from workflow_api.v1.runs_pb2 import (
 EVIL = f"<script>alert(1)</script>{UNSEEN}"
 ONE = "/approvals/{approval_id}"
 HERE = {"approval_id": "apr_1"}
+LIVE = re.compile(r'id="([a-z]+)" data-live')
 DECIDED = DecideApprovalResponse(approval_id="apr_1", run_id="run_1", status=RUN_STATUS_RUNNING)
 
 
@@ -103,9 +105,9 @@ def test_what_could_not_be_swept_is_not_shown_and_can_be_decided() -> None:
 def test_an_approval_that_is_being_prepared_is_followed_until_it_is_ready() -> None:
     answers = [review(pending(), preparing=True), review(pending(), material=ReviewMaterial())]
     backend = services(shown=review(pending(), preparing=True))
-    assert 'data-stream="/approvals/apr_1/stream"' in html(answered(backend, "GET", ONE, HERE))
+    assert 'data-stream="/approvals/apr_1/stream?preparing=yes"' in html(answered(backend, "GET", ONE, HERE))
     backend.answers["ReviewsService/GetReview"] = lambda _: answers.pop(0)
-    stream = answered(backend, "GET", f"{ONE}/stream", HERE)
+    stream = answered(backend, "GET", f"{ONE}/stream", HERE, query={"preparing": "yes"})
     assert isinstance(stream, PageEvents)
 
     async def first() -> tuple[str, str]:
@@ -113,6 +115,41 @@ def test_an_approval_that_is_being_prepared_is_followed_until_it_is_ready() -> N
 
     assert asyncio.run(first()) == ("refresh", "prepared")
     assert answers == []
+
+
+def test_an_open_approval_is_followed_until_somebody_else_settles_it() -> None:
+    backend = services(pending())
+    assert 'data-stream="/approvals/apr_1/stream"' in html(answered(backend, "GET", ONE, HERE))
+    listed = [ListPendingApprovalsResponse(items=[pending(1)]), ListPendingApprovalsResponse(items=[pending(2)])]
+    backend.answers["RunsService/ListPendingApprovals"] = lambda _: listed.pop(0)
+    stream = answered(backend, "GET", f"{ONE}/stream", HERE)
+    assert isinstance(stream, PageEvents)
+
+    async def every() -> list[tuple[str, str]]:
+        return [event async for event in stream.events]
+
+    assert asyncio.run(every()) == [("refresh", "settled")]
+    assert listed == []
+    assert {asked.run_id for asked in backend.asked("RunsService/ListPendingApprovals")} == {"run_1"}
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        (reviews_pb2.APPROVAL_STATE_APPROVED, "Approved by kim"),
+        (reviews_pb2.APPROVAL_STATE_WITHDRAWN, "Its run ended before anybody decided."),
+        (reviews_pb2.APPROVAL_STATE_EXPIRED, "Its deadline passed without a decision."),
+    ],
+)
+def test_every_live_part_of_an_open_approval_is_there_once_it_is_settled(state: Any, text: str) -> None:
+    waits = html(answered(services(pending()), "GET", ONE, HERE))
+    decided_by = "user:kim" if state == reviews_pb2.APPROVAL_STATE_APPROVED else None
+    settled = review(pending(), state=state, decided_by=decided_by, decided_at=Timestamp(seconds=1_790_000_000))
+    page = html(answered(services(shown=settled), "GET", ONE, HERE))
+    assert LIVE.findall(waits) == LIVE.findall(page) == ["standing", "facts", "material", "deciding"]
+    assert text in page
+    assert "data-stream" not in page
+    assert "<button" not in page.partition("<h1")[2]
 
 
 def test_a_decided_approval_names_who_decided_and_has_no_form() -> None:
@@ -123,8 +160,7 @@ def test_a_decided_approval_names_who_decided_and_has_no_form() -> None:
         decided_at=Timestamp(seconds=1_790_000_000),
     )
     page = html(answered(services(shown=decided), "GET", ONE, HERE))
-    assert "user:ada" in page
-    assert "not pending any more" in page
+    assert "Rejected by ada" in page
     assert 'value="approve"' not in page
 
 
@@ -197,7 +233,7 @@ LATE = Refusal("invalid_request", details=[{"name": "approval_id", "reason": "mu
 
 
 @pytest.mark.parametrize("refusal", [LATE, Refusal("not_found")])
-@pytest.mark.parametrize(("form", "to"), [({}, "/approvals"), ({"run_id": "run_1"}, "/runs/run_1")])
+@pytest.mark.parametrize(("form", "to"), [({}, "/approvals/apr_1"), ({"run_id": "run_1"}, "/runs/run_1")])
 def test_a_late_decision_is_a_notice_and_no_error(refusal: Refusal, form: dict[str, str], to: str) -> None:
     answer = answered(services(decided=refusal), "POST", ONE, HERE, form={"decision": "approve", **form})
     assert isinstance(answer, Redirect)

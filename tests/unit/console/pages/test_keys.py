@@ -159,6 +159,20 @@ def test_a_new_key_begins_with_the_defaults() -> None:
     fields = Fields(page_of(viewed(PAGES, "GET", "/keys/new", RecordedServices({}))))
     assert (fields.texts["rate_limit_rpm"], fields.texts["daily_run_quota"]) == ("60", "100")
     assert fields.chosen["expires_days"] == ["90"]
+    assert "workflows" not in fields.chosen
+
+
+def test_a_new_key_without_a_choice_of_workflows_is_refused_beside_the_field() -> None:
+    services = RecordedServices({})
+    view = viewed(PAGES, "POST", "/keys", services, form={**FORM, "workflows": [""], "workflow_ids": []})
+    assert Fields(page_of(view)).errors == {"workflows": "must be chosen: all workflows, or only these"}
+    assert not services.asked_for("KeysService/CreateKey")
+
+
+def test_a_missing_value_is_called_by_the_label_of_its_field() -> None:
+    refused = RecordedServices({"KeysService/CreateKey": invalid(("name", "is required"))})
+    view = viewed(PAGES, "POST", "/keys", refused, form=FORM)
+    assert Fields(page_of(view)).errors == {"name": "Name is required"}
 
 
 def test_a_key_may_be_given_drafts_too_from_every_page_of_the_workflows() -> None:

@@ -33,6 +33,7 @@ from workflow_api.v1.runs_pb2 import (
     Run,
     Step,
 )
+from workflow_api.v1.workflows_pb2 import VersionResource, WorkflowDefinition
 
 EVENTS = {"tab": "events"}
 RESULTS = {"tab": "results"}
@@ -254,7 +255,7 @@ def test_decisions_are_listed_with_who_made_them() -> None:
     page = html(
         answered(services(ListDecisions=ListDecisionsResponse(items=[decision])), "GET", ONE, HERE, query=EVENTS)
     )
-    assert "user:ada" in page
+    assert "<td>ada</td>" in page
     assert "approved" in page
 
 
@@ -328,6 +329,16 @@ def test_a_selected_step_shows_what_it_needed_and_made() -> None:
     assert "count/a.txt" in page
     assert page.count('aria-current="true"') == 2, "in the graph and the timeline"
     assert 'href="/runs/run_1?step=count#step"' in page
+
+
+def test_an_approver_sees_the_name_of_the_agent_of_a_step() -> None:
+    backend = services(ListRunSteps=ListRunStepsResponse(items=[Step(step="count", agent_id="ag_1")]))
+    backend.answers["WorkflowsService/GetWorkflowDefinition"] = WorkflowDefinition(
+        resources=[VersionResource(kind="agent", id="ag_1", name="Counter")]
+    )
+    page = html(answered(backend, "GET", ONE, HERE, query={"step": "count"}, user=APPROVER), APPROVER)
+    assert "Counter" in page
+    assert "ag_1" not in page
 
 
 def test_the_first_failed_step_is_selected_with_what_to_do() -> None:

@@ -11,10 +11,13 @@ from workflow_api.v1.runs_pb2 import (
     ListRunStepsRequest,
     ListRunStepsResponse,
     Run,
+    RunError,
     Step,
 )
 
 PAGE = "/runs/{run_id}/compare"
+MANIFEST = """[{"parameter": "files", "objects": 2, "bytes": 3000, "items": [
+  {"key": "same.csv", "size_bytes": 1000, "etag": "e0"}, {"key": "other.csv", "size_bytes": 2000, "etag": "%s"}]}]"""
 
 
 def backend() -> MemoryServices:
@@ -27,6 +30,8 @@ def backend() -> MemoryServices:
             parameters='{"top": 3}' if first else '{"top": 5}',
             input_text="same" if first else EVIL,
             result='{"words": 1}',
+            error=None if first else RunError(code="node_failed", message="Step count failed."),
+            inputs_manifest=MANIFEST % ("a1" if first else "b2"),
         )
 
     def steps(request: ListRunStepsRequest) -> ListRunStepsResponse:
@@ -52,6 +57,19 @@ def test_inputs_durations_and_results_are_compared() -> None:
     assert "0 values differ; 1 is equal." in page
     assert "&lt;script&gt;" in page
     assert EVIL not in page
+
+
+def test_files_and_errors_are_compared_and_differences_are_marked_in_both_columns_by_a_sign() -> None:
+    page = html(answered(backend(), "GET", PAGE, HERE, query={"with": "run_2"}))
+    marked = '<td class="long differs"><b aria-hidden="true">≠</b> <span class="hidden">Differs: </span>'
+    for left, right in (
+        ("2 kB, entity tag a1", "2 kB, entity tag b2"),
+        ("\N{EN DASH}", "node_failed: Step count failed."),
+        ("<code>3</code>", "<code>5</code>"),
+    ):
+        assert f"{marked}{left}</td>{marked}{right}</td>" in page
+    assert page.index("files/other.csv") < page.index("files/same.csv")
+    assert page.count('<td class="long">1 kB, entity tag e0</td>') == 2
 
 
 def test_an_unknown_run_is_reported() -> None:

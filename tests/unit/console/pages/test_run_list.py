@@ -85,28 +85,54 @@ def test_runs_of_people_are_a_filter_of_the_key() -> None:
     assert (asked.HasField("key_id"), asked.key_id) == (True, "")
 
 
-@pytest.mark.parametrize("code", ["invalid_filter", "invalid_request"])
-def test_a_refused_filter_is_reported_on_the_page(code: str) -> None:
+@pytest.mark.parametrize(
+    ("refusal", "name", "value"),
+    [
+        (Refusal("invalid_filter", "search must be …."), "q", "a&amp;b"),
+        (Refusal("invalid_filter", "started_by must be …."), "by", "a&amp;b"),
+        (Refusal("invalid_request", details=[{"name": "created_before", "reason": "must be …"}]), "to", "2026-09-24"),
+    ],
+)
+def test_a_refused_filter_is_reported_beside_its_field_with_its_value(refusal: Refusal, name: str, value: str) -> None:
     backend = services()
-    backend.answers[FIND] = Refusal(code, "status must be …")
-    answer = answered(backend, "GET", "/runs", query={"status": "failed"})
+    backend.answers[FIND] = refusal
+    answer = answered(backend, "GET", "/runs", query={"status": "failed", name: unescape(value)})
     assert isinstance(answer, View)
-    assert (answer.status, "status must be …" in html(answer)) == (400, True)
+    page = html(answer)
+    assert answer.status == 400
+    assert f'<span class="error" id="field-{name}-error">must be …, not “{value}”</span>' in page
+    assert '<option value="failed" selected>' in page
+    assert f'name="{name}"' in page
+    assert f'value="{value}"' in page
 
 
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ({"status": "x"}, "status must be a comma-separated list of queued, "),
-        ({"from": "1 May"}, "A day is written as"),
-        ({"sort": "size"}, "sort must be one of oldest, duration, "),
+        ({"status": "x"}, 'id="field-status-error">must be a comma-separated list of queued, '),
+        ({"from": "1 May"}, f'id="field-from-error">{times.DAY_RULE}, not “1 May”<'),
+        ({"from": "0001-01-01"}, f'id="field-from-error">{times.DAY_RULE}, not “0001-01-01”<'),
+        ({"to": "9999-12-31"}, f'id="field-to-error">{times.DAY_RULE}, not “9999-12-31”<'),
+        ({"sort": "size"}, '<p class="problem" role="alert">sort must be one of oldest, duration, '),
     ],
 )
 def test_a_filter_that_cannot_be_is_told_without_asking_a_service(query: dict[str, str], message: str) -> None:
     backend = services()
-    answer = answered(backend, "GET", "/runs", query=query)
+    answer = answered(backend, "GET", "/runs", query={**query, "q": "kept"})
     assert isinstance(answer, View)
     assert (answer.status, message in html(answer), backend.asked(FIND)) == (400, True, [])
+    assert 'value="kept"' in html(answer)
+
+
+def test_a_page_that_the_list_does_not_have_is_told_and_leads_to_the_first_one() -> None:
+    backend = services()
+    reason = "must be the next_page_token of a page of this list"
+    backend.answers[FIND] = Refusal("invalid_request", details=[{"name": "page_token", "reason": reason}])
+    answer = answered(backend, "GET", "/runs", query={"cursor": "x", "q": "a"})
+    assert isinstance(answer, View)
+    page = html(answer)
+    assert (answer.status, f"cursor {reason}, not “x”." in page) == (400, True)
+    assert '<a href="/runs?q=a">Show the first page</a>' in page
 
 
 def test_a_run_shows_how_long_it_took_and_waited_and_who_started_it() -> None:
@@ -285,10 +311,23 @@ def test_heads_of_columns_order_the_runs_page_by_page(sort: str, order: RunOrder
 
 def test_an_order_of_some_of_the_runs_says_since_when_they_were_created() -> None:
     backend = services(found())
-    said = "This order has the newest 2,000 runs that match"
+    said = "This order looks at 2,000 runs at most"
     assert said not in html(answered(backend, "GET", "/runs", query={"sort": "cost"}))
     backend.answers[FIND] = ListFoundRunsResponse(items=[found()], ordered_since=to_timestamp(DAY))
     assert said in html(answered(backend, "GET", "/runs", query={"sort": "cost"}))
+
+
+def test_an_order_without_a_match_says_how_far_it_looked_and_leads_on() -> None:
+    backend = services()
+    backend.answers[FIND] = ListFoundRunsResponse(ordered_since=to_timestamp(DAY))
+    query = {"q": "a", "sort": "cost"}
+    page = html(answered(backend, "GET", "/runs", query=query))
+    assert "No match so far: the search has looked at the newest 2,000 runs" in page
+    assert times.utc_text(DAY)[:10] in page
+    on = '<a href="/runs?q=a&amp;sort=cost&amp;to=2024-10-04">Look at earlier ones</a>'
+    assert on in page
+    last = html(answered(backend, "GET", "/runs", query={**query, "to": "2024-10-04"}))
+    assert ("No match so far" in last, "Look at earlier ones" in last) == (True, False)
 
 
 @pytest.mark.parametrize(("by", "actor"), [("ana", "user:ana"), ("cli:root", "cli:root")])

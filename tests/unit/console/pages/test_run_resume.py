@@ -31,6 +31,20 @@ def test_a_failed_run_has_the_button_and_only_operators_use_it() -> None:
     assert "/resume" not in html(answered(completed, "GET", ONE, HERE))
 
 
+def test_an_interrupted_run_says_why_no_run_resumes_it() -> None:
+    lost = Run(summary=summary(status=RUN_STATUS_FAILED, warnings=["No run resumes it by itself: <revoked>."]))
+    lost.error.code = "orphaned"
+    page = html(answered(services(lost), "GET", ONE, HERE))
+    assert "No run resumes it by itself: &lt;revoked&gt;." in page
+
+
+def test_only_a_run_of_a_key_counts_as_a_start_of_that_key() -> None:
+    counts = "It counts as one start of the key"
+    of_key = services(Run(summary=summary(), key_id="ak_1"), ResumeRun=PLAN)
+    assert counts in html(answered(of_key, "GET", PATH, HERE))
+    assert counts not in html(answered(services(ResumeRun=PLAN), "GET", PATH, HERE))
+
+
 def test_the_page_says_which_steps_are_reused_and_why_the_others_are_executed() -> None:
     backend = services(ResumeRun=PLAN)
     page = html(answered(backend, "GET", PATH, HERE, query={"from": "last"}))

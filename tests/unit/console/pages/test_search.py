@@ -5,7 +5,13 @@ import pytest
 from contract.refusals import Refusal
 from tests.unit.console.recorded_services import KEY_ID
 from tests.unit.console.seen import ADMINISTRATOR, APPROVER, UNSEEN, Answer, MemoryServices, answered, html
-from workflow_api.v1.definitions_pb2 import FindResourcesResponse, FindWorkflowsResponse, FoundResource, FoundWorkflow
+from workflow_api.v1.definitions_pb2 import (
+    FindResourcesResponse,
+    FindWorkflowsRequest,
+    FindWorkflowsResponse,
+    FoundResource,
+    FoundWorkflow,
+)
 from workflow_api.v1.keys_pb2 import FindKeysResponse, FoundKey
 from workflow_api.v1.run_lists_pb2 import FoundRun, ListFoundRunsResponse
 from workflow_api.v1.runs_pb2 import RUN_STATUS_FAILED, Run, RunSummary
@@ -110,6 +116,34 @@ def test_actions_are_found_by_all_words_by_those_who_may_take_them() -> None:
     assert 'href="/keys/new"' in found("create key")
     assert 'href="/keys/new"' not in found("create schedule")
     assert 'href="/keys/new"' not in found("create key", user=APPROVER)
+
+
+def test_settings_are_found_by_their_words_and_set_by_a_button() -> None:
+    page = found("dark")
+    assert 'action="/preferences"' in page
+    assert '<input type="hidden" name="theme" value="dark">' in page
+    assert 'value="light"' not in page
+    assert 'action="/preferences"' not in found("")
+
+
+@pytest.mark.parametrize("asked", ["digset", "dgst", "start digets"])
+def test_a_workflow_is_found_in_spite_of_a_mistake_where_nothing_else_is(asked: str) -> None:
+    workflow = FoundWorkflow(workflow_id="wf_1", name="Text digest", status=WORKFLOW_STATUS_ACTIVE)
+
+    def answer(request: FindWorkflowsRequest) -> FindWorkflowsResponse:
+        return FindWorkflowsResponse(items=[] if request.text else [workflow])
+
+    nothing = {"FindResources": FindResourcesResponse(), "FindKeys": FindKeysResponse()}
+    assert 'href="/workflows/wf_1"' in found(asked, services(FindWorkflows=answer, **nothing))
+    named = services(FindWorkflows=answer)
+    assert 'href="/workflows/wf_1"' not in found(asked, named), "a key is named so"
+
+
+def test_actions_and_pages_are_found_in_spite_of_a_mistake() -> None:
+    assert 'href="/schedules"' in found("shcedule")
+    assert 'href="/keys/new"' in found("nwe key")
+    assert 'name="theme" value="dark"' in found("drak")
+    assert 'name="theme" value="light"' not in found("dark")
 
 
 def test_a_backend_that_cannot_be_reached_is_no_empty_result() -> None:

@@ -50,10 +50,12 @@ def test_nothing_is_counted_before_the_sign_in_is_complete(start: Callable[..., 
     assert COUNT not in {rpc for rpc, *_ in desk.channel.calls}
 
 
-def test_only_the_page_that_open_pages_ask_for_is_no_use_of_a_session(start: Callable[..., Desk]) -> None:
+def test_what_open_pages_ask_for_by_themselves_is_no_use_of_a_session(start: Callable[..., Desk]) -> None:
     desk = start()
     browser = desk.browser("bob")
     browser.get("/waiting")
+    browser.get("/runs", X_Refresh="automatic")
+    browser.get("/runs", X_Refresh="true")
     browser.get("/runs")
     asked = [request.automatic for rpc, request, _ in desk.channel.calls if rpc == SESSIONS + "GetSession"]
-    assert asked == [True, False]
+    assert asked == [True, True, False, False]

@@ -11,7 +11,7 @@ import pytest
 import backend
 from backend.services.webhooks.rules import WebhookEvent
 from backend.services.workflows.manifests.names import RESOURCE_KINDS
-from console.rendering.audit_sentences import SENTENCES, audit_sentence, person_of
+from console.rendering.audit_sentences import SENTENCES, SentencePart, audit_sentence, person_of
 
 BACKEND = Path(backend.__file__).parent
 ACTION = re.compile(r"[a-z_]+\.[a-z_]+")
@@ -65,6 +65,10 @@ def test_every_source_that_puts_actions_together_is_known() -> None:
     assert made - {"servicer.py"} <= MADE.keys()
 
 
+def text_of(action: str, target: str, details: dict[str, Any]) -> str:
+    return "".join(part.text for part in audit_sentence(action, target, details))
+
+
 @pytest.mark.parametrize(
     ("action", "details", "sentence"),
     [
@@ -91,6 +95,7 @@ def test_every_source_that_puts_actions_together_is_known() -> None:
             "changed the switch of the API from yes to no of the deployment",
         ),
         ("run.started", {"workflow_id": "wf_1", "version": 2}, "started the run x_1 of workflow wf_1"),
+        ("run.started", {"workflow_id": "wf_1", "workflow": "billing"}, "started the run x_1 of workflow billing"),
         (
             "user.role_changed",
             {"from": "viewer", "role": "operator"},
@@ -103,15 +108,31 @@ def test_every_source_that_puts_actions_together_is_known() -> None:
     ],
 )
 def test_a_record_is_a_sentence(action: str, details: dict[str, Any], sentence: str) -> None:
-    assert audit_sentence(action, "x_1", details) == sentence
+    assert text_of(action, "x_1", details) == sentence
+
+
+def test_a_decision_is_told_by_title_workflow_and_comment_with_a_link_to_its_run() -> None:
+    about = {"run_id": "run_1", "title": "Publish", "workflow": "billing", "comment": "fine"}
+    assert audit_sentence("approval.approved", "apr_1", about) == [
+        SentencePart("approved “"),
+        SentencePart("Publish"),
+        SentencePart("” of "),
+        SentencePart("billing"),
+        SentencePart(", an approval of run "),
+        SentencePart("run_1", "run_1"),
+        SentencePart(": “"),
+        SentencePart("fine"),
+        SentencePart("”"),
+    ]
+    assert text_of("approval.rejected", "apr_1", {"run_id": "run_1"}) == "rejected an approval of run run_1"
 
 
 def test_hostile_details_are_bounded_and_break_nothing() -> None:
     deep = "[" * 100_000
     for value in (deep, {"a": [1]}, "x" * 10_000, ["y" * 10_000], 1.5, "{name} [x]"):
-        sentence = audit_sentence("key.edited", "t", {"name": value, "description": value, "before": value})
+        sentence = text_of("key.edited", "t", {"name": value, "description": value, "before": value})
         assert len(sentence) < 400
-    assert audit_sentence("key.created", "t", {"name": "{other}[x]"}) == "created the key {other}[x]"
+    assert text_of("key.created", "t", {"name": "{other}[x]"}) == "created the key {other}[x]"
 
 
 def test_people_are_called_by_their_names() -> None:

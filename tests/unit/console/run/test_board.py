@@ -5,11 +5,12 @@ import re
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from contract.refusals import Refusal
 from tests.unit.console.run_answers import HERE, ONE, events, services, summary
 from tests.unit.console.seen import answered, html
 from workflow_api.v1.model_usage_pb2 import ModelUse, RunModelUsage, StepModelUsage
 from workflow_api.v1.outputs_pb2 import ListOutputsResponse
-from workflow_api.v1.run_lists_pb2 import ChildRun, ListChildRunsResponse
+from workflow_api.v1.run_lists_pb2 import ChildRun, ListChildRunsRequest, ListChildRunsResponse
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_COMPLETED,
     RUN_STATUS_FAILED,
@@ -84,20 +85,44 @@ def test_the_models_of_a_step_are_shown_with_their_cost() -> None:
     assert "large-1" not in page
 
 
-def test_the_runs_of_a_step_are_listed_failed_ones_first_and_bounded() -> None:
+def test_the_runs_of_a_step_are_listed_page_by_page_failed_ones_first() -> None:
     step = Step(step="pay", kind=STEP_KIND_WORKFLOW)
-    statuses = [RUN_STATUS_COMPLETED] * 60 + [RUN_STATUS_FAILED]
+    statuses = [RUN_STATUS_COMPLETED] * 49 + [RUN_STATUS_FAILED]
     found = [
         ChildRun(run=summary(run_id=f"run_{n}x", status=status), step="pay", item_index=n)
         for n, status in enumerate(statuses)
     ]
     backend = services(
-        ListRunSteps=ListRunStepsResponse(items=[step]), ListChildRuns=ListChildRunsResponse(items=found)
+        ListRunSteps=ListRunStepsResponse(items=[step, Step(step="other")]),
+        ListChildRuns=ListChildRunsResponse(items=found, next_page_token="t2"),
     )
     page = html(answered(backend, "GET", ONE, HERE))
-    assert re.findall("/runs/(run_[0-9]+)x", page)[:2] == ["run_60", "run_0"]
+    (asked,) = backend.asked("RunListsService/ListChildRuns")
+    assert (asked.step, asked.page_size, asked.page_token) == ("pay", 50, "")
+    assert re.findall("/runs/(run_[0-9]+)x", page)[:2] == ["run_49", "run_0"]
     assert page.count("Child run_") == 50
-    assert "11 more are not shown" in page
+    assert '<a href="/runs/run_1?step=pay&amp;children=t2#step" rel="next">Later ones</a>' in page
+    backend.answers["RunListsService/ListChildRuns"] = ListChildRunsResponse(items=found[:1])
+    last = html(answered(backend, "GET", ONE, HERE, query={"step": "pay", "children": "t2"}))
+    assert backend.asked("RunListsService/ListChildRuns")[-1].page_token == "t2"
+    assert '<a href="/runs/run_1?step=pay#step">The first ones</a>' in last
+    assert "Later ones" not in last
+    assert "/runs/run_1?step=other#step" in last
+
+
+def test_a_page_of_runs_of_another_step_gives_the_first_one() -> None:
+    found = ChildRun(run=summary(run_id="run_2"), step="pay")
+
+    def first(request: ListChildRunsRequest) -> ListChildRunsResponse:
+        if request.page_token:
+            raise Refusal("invalid_request")
+        return ListChildRunsResponse(items=[found])
+
+    backend = services(
+        ListRunSteps=ListRunStepsResponse(items=[Step(step="pay", kind=STEP_KIND_WORKFLOW)]), ListChildRuns=first
+    )
+    page = html(answered(backend, "GET", ONE, HERE, query={"step": "pay", "children": "t2"}))
+    assert '<a href="/runs/run_2">run_2</a>' in page
 
 
 def test_waits_are_folded_and_unfolded_by_links() -> None:

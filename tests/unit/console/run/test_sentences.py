@@ -38,7 +38,7 @@ TYPES = {rules_of(field).tag for field in EventData.DESCRIPTOR.fields}
         (
             "approval.decided",
             {"approval_id": "apr_1", "decision": "approved", "comment": "fine", "decided_by": "user:ada"},
-            "count was approved by user:ada: “fine”",
+            "count was approved by ada: “fine”",
         ),
         (
             "approval.decided",

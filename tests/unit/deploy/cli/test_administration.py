@@ -426,6 +426,31 @@ def test_a_dry_run_prints_versions_differences_and_what_is_not_ready(backend: Fa
     ]
 
 
+@pytest.mark.parametrize(
+    ("item", "code"),
+    [
+        ({"outcome": "unchanged"}, 0),
+        ({"outcome": "unchanged", "previous_set": "billing", "set_name": "billing"}, 0),
+        ({"outcome": "unchanged", "set_name": "billing"}, 3),
+        ({"outcome": "updated"}, 3),
+        ({"outcome": "deleted"}, 3),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_diff_changes_nothing_and_says_by_its_exit_code_whether_apply_would(
+    backend: FakeBackend, tmp_path: Path, item: dict[str, Any], code: int, as_json: bool
+) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text("kind: Agent\n")
+    planned = workflows_pb2.AppliedResource(kind="Agent", name="counter", id="agt_1", version=3, **item)
+    backend.answers["ApplyManifests"] = workflows_pb2.ApplyManifestsResponse(items=[planned])
+    shown = command("diff", str(file), "--set", "billing", "--grpc", backend.address, *["--json"] * as_json)
+    assert shown.code == code, shown.err
+    assert backend.request("ApplyManifests").dry_run
+    assert backend.request("ApplyManifests").set_name == "billing"
+    assert "counter" in shown.out
+
+
 def test_apply_prints_every_problem_of_a_manifest(backend: FakeBackend, tmp_path: Path) -> None:
     file = tmp_path / "flow.yaml"
     file.write_text("kind: Agent\n")

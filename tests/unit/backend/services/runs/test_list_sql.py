@@ -91,16 +91,18 @@ def _fill(engine: Engine, number: int) -> list[dict[str, Any]]:
 
 
 class ExplainingConnection:
-    """A connection that adds up the rows that PostgreSQL looked at."""
+    """A connection that adds up the rows that PostgreSQL looked at, and the pages that it read for them."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self.rows = 0
+        self.pages = 0
 
     def execute(self, text: str, arguments: Sequence[object] = (), /) -> DriverCursor:
-        explained = self._connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}", arguments).fetchone()[0]
+        explained = self._connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}", arguments).fetchone()[0]
         plan = json.loads(explained) if isinstance(explained, str) else explained
         self.rows += _rows(plan[0]["Plan"])
+        self.pages += plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]
         cursor: DriverCursor = self._connection.execute(text, arguments)
         return cursor
 
@@ -222,6 +224,33 @@ def test_every_combination_lists_its_newest_and_looks_at_few_others(large: Scale
         rows, visited = large.read(lambda tx: list_sql.page(tx, key, filters, after, LIMIT))  # noqa: B023 - at once
         assert [row.run_id for row in rows] == expected(large, key, filters, after), (key, filters, after)
         assert visited <= most_of_key * (1 if key else len(KEYS) * 2), (key, filters, after)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"statuses": ("failed",), "after_ms": 9_000_000},
+        {"workflow_id": "wf_none"},
+        {"after_ms": 9_000_000},
+        {"before_ms": 9_000, "oldest_first": True},
+    ],
+)
+def test_on_postgresql_a_list_reads_nothing_behind_its_bounds(
+    postgresql_server: Postgresql, chosen: dict[str, Any]
+) -> None:
+    from sqlalchemy.dialects.postgresql.psycopg import dialect
+
+    with postgresql_server.database() as url:
+        engine = engine_of(url)
+        _fill(engine, 6_000)
+        engine.dispose()
+        with closing(psycopg.connect(url, autocommit=True, cursor_factory=psycopg.RawCursor)) as connection:
+            connection.execute("VACUUM ANALYZE runs")
+            explained = ExplainingConnection(connection)
+            tx = Tx(explained, dialect(paramstyle="numeric_dollar"))  # type: ignore[no-untyped-call]
+            assert list_sql.page(tx, "key_pairs", RunFilters(**chosen), None, LIMIT) == []
+    # Of each status, from the root of an index to a leaf.
+    assert explained.pages <= 3 * len(RUN_TRANSITIONS)
 
 
 @pytest.mark.parametrize(

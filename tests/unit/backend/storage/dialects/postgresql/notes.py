@@ -41,6 +41,7 @@ class NoteFacts(NamedTuple):
 ADD = Command(insert(NOTES), ["number", "text"])
 ALL = Query(Note, select_row(Note, NOTES).order_by(NOTES.c.number))
 SET = Command(update(NOTES).where(NOTES.c.number == bindparam("of_number")).values(text=bindparam("new_text")))
+JIT = ScalarQuery[str](select(func.current_setting("jit")))
 SESSION = ScalarQuery[int](select(func.pg_backend_pid()))
 END_SESSION = ScalarQuery[bool](select(func.pg_terminate_backend(func.pg_backend_pid())))
 # As a start does: nothing twice.

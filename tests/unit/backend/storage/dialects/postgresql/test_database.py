@@ -21,6 +21,7 @@ from tests.unit.backend.storage.dialects.postgresql.notes import (
     ADD,
     ALL,
     END_SESSION,
+    JIT,
     SESSION,
     SET,
     HeldChange,
@@ -31,6 +32,10 @@ from tests.unit.backend.storage.dialects.postgresql.notes import (
     notes,
     waits,
 )
+
+
+def test_no_statement_is_compiled_before_it_runs(database: PostgresqlDatabase) -> None:
+    assert database.read(lambda tx: tx.scalar(JIT)) == "off"
 
 
 def test_work_that_raises_leaves_nothing(database: PostgresqlDatabase) -> None:
