@@ -22,6 +22,8 @@ pytest = $(BIN)/pytest -n $(WORKERS) --dist loadfile $(OPTIONS) $(1)
 STORES = $(addprefix tests/services/,deployment keys outputs runs users webhooks workflows)
 # The console's editor of manifests; without npm the console has a plain one, and CI fails.
 BUNDLE := console/static/built/manifest-editor.js
+# The compiler of the TypeScript client; without npm it is not checked, and CI fails.
+TYPESCRIPT := $(VENV)/typescript/installed
 # Minutes of building, and root: a job of its own.
 IMAGE_TEST := tests/unit/scripts/test_image.py
 CODE := $(wildcard backend contract edge console redaction telemetry deploy workflow_api_agent workflow_api_testing generated examples scripts tests benchmarks)
@@ -38,8 +40,8 @@ BUILD_PROTOS = $(BIN)/buf build --exclude-source-info --output
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-long test-image test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate editor \
-	baseline docs dist image release bench bench-peers fuzz faults soak screenshots lock clean
+.PHONY: help venv run test test-long test-image test-postgresql lint lint-python lint-typescript lint-protos lint-breaking lint-generated format \
+	generate editor baseline docs dist image release bench bench-peers fuzz faults soak screenshots lock clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -62,7 +64,7 @@ test-image: $(DEV) $(BUNDLE) ## Build the container image with buildah, start wh
 test-postgresql: $(DEV) $(GENERATOR) ## Run the tests that store data on PostgreSQL instead of the embedded database
 	$(call pytest,--database postgresql $(or $(ARGS),tests/services tests/contract))
 
-lint: lint-python lint-protos lint-breaking lint-generated docs ## Run the static checks
+lint: lint-python lint-typescript lint-protos lint-breaking lint-generated docs ## Run the static checks
 
 lint-python: $(DEV)
 	$(BIN)/python -m pip check
@@ -71,6 +73,11 @@ lint-python: $(DEV)
 	$(BIN)/mypy $(CODE)
 	$(BIN)/mypy --python-version 3.10 $(CLIENT)
 	$(BIN)/lint-imports --no-cache
+
+lint-typescript: $(TYPESCRIPT)
+	@if command -v npm >/dev/null; then \
+		$(<D)/node_modules/.bin/tsc --noEmit -p clients/typescript --typeRoots $(abspath $(<D)/node_modules/@types); \
+	fi
 
 lint-protos: $(DEV)
 	$(BIN)/buf lint
@@ -89,7 +96,7 @@ format: $(DEV) ## Format Python and protos
 	$(BIN)/ruff check --fix
 	$(BIN)/buf format --write --exclude-path protos/google
 
-generate: $(DEV) ## Write generated/ and the Python client's records from protos/
+generate: $(DEV) ## Write generated/ and the clients' records from protos/
 	$(BIN)/python scripts/generate.py
 
 editor: $(BUNDLE) ## Bundle the console's editor of manifests; needs Node.js with npm
@@ -167,6 +174,13 @@ $(BUILD) $(GENERATOR): $(VENV)/%/installed: requirements/%.txt | $(BIN)/python
 	@rm -rf $(@D)
 	$(INSTALL) --into $(@D) $<
 	@touch $@
+
+$(TYPESCRIPT): $(wildcard clients/typescript/package*.json)
+	@if command -v npm >/dev/null; then \
+		rm -rf $(@D) && mkdir -p $(@D) && cp $^ $(@D) && npm ci --silent --prefix $(@D) && touch $@; \
+	else \
+		echo 'There is no npm: the TypeScript client is not checked.' >&2; exit $(if $(CI),1,0); \
+	fi
 
 $(BUNDLE): $(wildcard console/editor/*)
 	@if command -v npm >/dev/null; then \

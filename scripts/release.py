@@ -22,6 +22,9 @@ NOTES: Final = DIST / "NOTES.md"
 _NAMED: Final = {
     "clients/protos/pyproject.toml": r'^version = "(.+)"$',
     "clients/python/workflow_api_client/version.py": r'^__version__ = "(.+)"$',
+    "clients/typescript/package-lock.json": r'"name": "workflow-api-client",\s+"version": "(.+)"',
+    "clients/typescript/package.json": r'^  "version": "(.+)",$',
+    "clients/typescript/src/version.ts": r'^export const VERSION = "(.+)";$',
     "contract/versions.py": r'^RELEASE: Final = "(.+)"$',
     "deploy/compose/compose.yaml": r"WORKFLOW_API_RELEASE:-([^}]+)}",
     "deploy/container/Dockerfile": r"-t workflow-api:(\S+)",
