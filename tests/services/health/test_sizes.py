@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from backend.services.outputs.sql import NewOutput, add_outputs
 from backend.services.runs.lifecycle import RunResult
-from backend.services.runs.promotion_sql import NewOutput, add_outputs
 from backend.storage.object_keys import result_row_key
 from tests.services.calls import Caller
 from tests.services.runs.world import World
