@@ -13,6 +13,7 @@ from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import (
     audit_pb2,
     definitions_pb2,
+    deployment_health_pb2,
     deployment_pb2,
     errors_pb2,
     keys_pb2,
@@ -50,6 +51,29 @@ def test_set_reads_names_and_values(backend: FakeBackend) -> None:
         licence_reason="unpaid = late",
         retention=Duration(seconds=30 * 86_400),
     )
+
+
+def test_sizes_of_all_workflows_are_listed(backend: FakeBackend) -> None:
+    sizes = [
+        deployment_health_pb2.WorkflowSize(workflow_name="Digest", runs=10_000, has_more_runs=True, object_bytes=5_000),
+        deployment_health_pb2.WorkflowSize(workflow_id="wf_2", workflow_name="Rare", database_bytes=700),
+    ]
+    backend.answers["ListWorkflowSizes"] = deployment_health_pb2.ListWorkflowSizesResponse(items=sizes)
+    shown = command("deployment", "size", "--grpc", backend.address)
+    assert [line.split() for line in shown.out.splitlines()[1:]] == [
+        ["Digest", "10,000+", "5,000", "0"],
+        ["Rare", "0", "0", "700"],
+    ]
+    listed = command("deployment", "size", "--grpc", backend.address, "--json").json["items"]
+    assert listed[1] == {
+        "workflow_id": "wf_2",
+        "workflow_name": "Rare",
+        "runs": 0,
+        "has_more_runs": False,
+        "sampled_runs": 0,
+        "object_bytes": 0,
+        "database_bytes": 700,
+    }
 
 
 @pytest.mark.parametrize(
