@@ -12,7 +12,6 @@ from console.approvals import DECISIONS, PartLimits, call_of, deadline_of, decid
 from console.http.static_files import MOST_COUNTED
 from console.pages.approval_care import snooze_choices
 from console.pages.approvals import MAX_COMMENT_CHARS, fields_of, rejection_text, waiting_text
-from console.paging import all_items
 from console.rendering import formatting
 from console.rendering.text import short, short_id
 from console.visit import PageEvents, PageResult, Redirect, View, Visit
@@ -29,7 +28,6 @@ from workflow_api.v1.runs_pb2 import (
     PENDING_VIEW_AWAKE,
     PENDING_VIEW_MINE,
     PENDING_VIEW_SNOOZED,
-    PENDING_VIEW_UNSPECIFIED,
     ListPendingApprovalsRequest,
     ListPendingApprovalsResponse,
     PendingApproval,
@@ -37,7 +35,9 @@ from workflow_api.v1.runs_pb2 import (
 )
 
 _PAGE: Final = 50
-_ALL: Final = 1_000
+_MOST_NAMED: Final = 5
+_READ_AT_ONCE: Final = 4
+"""Approvals that one request reads at a time: the backend may hold a thread for each that it prepares."""
 POLL_SECONDS: Final = 2.0
 """Seconds between two reads of the pending approvals."""
 _REVIEW_SECONDS: Final = 0.1
@@ -93,22 +93,28 @@ async def stream(visit: Visit) -> PageResult:
 async def decide_several(visit: Visit) -> PageResult:
     """Decides the chosen approvals of one gate, once the person has confirmed."""
     gate, decision, comment = visit.sent("gate"), visit.sent("decision"), visit.sent("comment")
-    chosen = set(visit.form.get("approval_id", ()))
+    chosen = list(dict.fromkeys(visit.form.get("approval_id", ())))
     if not gate or decision not in DECISIONS or not chosen or len(comment) > MAX_COMMENT_CHARS:
         return Redirect(inbox_address(gate), "Nothing was changed: choose approvals of one gate, and how to decide.")
     if len(chosen) > _PAGE:
         return Redirect(inbox_address(gate), f"Nothing was changed: at most {_PAGE} are decided at once.")
-    request = _request(gate, _ALL, "", PENDING_VIEW_UNSPECIFIED)
-    pending = await all_items(visit.services, "RunsService/ListPendingApprovals", request)
+    found = await _several(visit, chosen)
     # A form decides only approvals that wait at its gate.
-    waiting = [each for each in pending if each.approval.approval_id in chosen]
-    alone = [each for each in waiting if each.excluded or (DECISIONS[decision] and _needs_look(each))]
+    open_ones = [each for each in found if each.state == APPROVAL_STATE_PENDING and _gate_of(each.pending) == gate]
+    waiting = [each.pending for each in open_ones if not each.preparing]
+    unprepared = [each.pending.run_id for each in open_ones if each.preparing]
+    alone = [
+        each.pending
+        for each in open_ones
+        if each.pending.excluded or (DECISIONS[decision] and _needs_look(each.pending))
+    ]
     if alone:
         notice = "Nothing was changed: one with a form, a call, or other approvers is decided on its own page."
         return Redirect(inbox_address(gate, alone[0].approval.approval_id, opened=True), notice)
     if not visit.sent("sure"):
         context = {
             "items": [(each, waiting_text(each), deadline_of(each)) for each in waiting],
+            "unprepared": unprepared,
             "longest": MAX_COMMENT_CHARS,
             "gate": gate,
             "decision": decision,
@@ -116,7 +122,36 @@ async def decide_several(visit: Visit) -> PageResult:
             "back": inbox_address(gate),
         }
         return View("approvals/sure.html", context)
-    return Redirect(inbox_address(gate), await _decided(visit, waiting, len(chosen), decision, comment))
+    notice = await _decided(visit, waiting, len(chosen) - len(unprepared), decision, comment)
+    return Redirect(inbox_address(gate), notice + _left_out(unprepared))
+
+
+async def _several(visit: Visit, approval_ids: Sequence[str]) -> list[Review]:
+    """Returns approvals without their material, which may be large; one that does not exist is left out."""
+    places = asyncio.Semaphore(_READ_AT_ONCE)
+
+    async def read(approval_id: str) -> Review | None:
+        async with places:
+            review = await _review(visit, approval_id, None)
+        if review is not None:
+            review.ClearField("material")
+        return review
+
+    found = await asyncio.gather(*map(read, approval_ids))
+    return [each for each in found if each is not None]
+
+
+def _gate_of(pending: PendingApproval) -> str:
+    return f"{pending.approval.step}@{pending.workflow_id}"
+
+
+def _left_out(run_ids: Sequence[str]) -> str:
+    """Returns the end of a notice about approvals that were still being prepared; a notice has no place for 50."""
+    if not run_ids:
+        return ""
+    more = len(run_ids) - _MOST_NAMED
+    names = ", ".join(run_ids[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f" Not decided, because what they are about is still being prepared: {names}."
 
 
 def _needs_look(pending: PendingApproval) -> bool:
