@@ -8,7 +8,18 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from console.addresses import approval_address, inbox_address
-from console.approvals import DECISIONS, PartLimits, call_of, deadline_of, decide, deciders_text, page_of, parts_of
+from console.approvals import (
+    DECISIONS,
+    PartLimits,
+    call_of,
+    deadline_of,
+    decide,
+    deciders_text,
+    page_of,
+    parts_of,
+    review_of,
+    reviews_of,
+)
 from console.http.static_files import MOST_COUNTED
 from console.pages.approval_care import snooze_choices
 from console.pages.approvals import MAX_COMMENT_CHARS, fields_of, rejection_text, waiting_text
@@ -20,9 +31,7 @@ from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_PENDING,
     CountPendingApprovalsRequest,
     CountPendingApprovalsResponse,
-    GetReviewRequest,
     PendingGate,
-    Review,
 )
 from workflow_api.v1.runs_pb2 import (
     PENDING_VIEW_AWAKE,
@@ -36,13 +45,10 @@ from workflow_api.v1.runs_pb2 import (
 
 _PAGE: Final = 50
 _MOST_NAMED: Final = 5
-_READ_AT_ONCE: Final = 4
-"""Approvals that one request reads at a time: the backend may hold a thread for each that it prepares."""
 POLL_SECONDS: Final = 2.0
 """Seconds between two reads of the pending approvals."""
 _REVIEW_SECONDS: Final = 0.1
 """Time for which the page waits for the material of an approval; once it is prepared, the open page is updated."""
-_GONE: Final = frozenset({"not_found", "invalid_request"})
 _LIMITS: Final = PartLimits(parts=8, chars=4_000, rows=10, below=4)
 _MOST_ABOUT_CHARS: Final = 160
 """Most characters of an approval's description in the list."""
@@ -98,7 +104,7 @@ async def decide_several(visit: Visit) -> PageResult:
         return Redirect(inbox_address(gate), "Nothing was changed: choose approvals of one gate, and how to decide.")
     if len(chosen) > _PAGE:
         return Redirect(inbox_address(gate), f"Nothing was changed: at most {_PAGE} are decided at once.")
-    found = await _several(visit, chosen)
+    found = await reviews_of(visit.services, chosen)
     # A form decides only approvals that wait at its gate.
     open_ones = [each for each in found if each.state == APPROVAL_STATE_PENDING and _gate_of(each.pending) == gate]
     waiting = [each.pending for each in open_ones if not each.preparing]
@@ -124,21 +130,6 @@ async def decide_several(visit: Visit) -> PageResult:
         return View("approvals/sure.html", context)
     notice = await _decided(visit, waiting, len(chosen) - len(unprepared), decision, comment)
     return Redirect(inbox_address(gate), notice + _left_out(unprepared))
-
-
-async def _several(visit: Visit, approval_ids: Sequence[str]) -> list[Review]:
-    """Returns approvals without their material, which may be large; one that does not exist is left out."""
-    places = asyncio.Semaphore(_READ_AT_ONCE)
-
-    async def read(approval_id: str) -> Review | None:
-        async with places:
-            review = await _review(visit, approval_id, None)
-        if review is not None:
-            review.ClearField("material")
-        return review
-
-    found = await asyncio.gather(*map(read, approval_ids))
-    return [each for each in found if each is not None]
 
 
 def _gate_of(pending: PendingApproval) -> str:
@@ -201,7 +192,7 @@ async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
         if chosen != shown:
             shown, prepared = chosen, not chosen
         if not prepared:
-            review = await _review(visit, shown)
+            review = await review_of(visit.services, shown, _REVIEW_SECONDS)
             prepared = review is None or not review.preparing
         state = (ids, marks, counted.total, shown, prepared)
         now = sha256(repr(state).encode()).digest()
@@ -243,22 +234,6 @@ async def _count(visit: Visit) -> CountPendingApprovalsResponse:
     return answer
 
 
-async def _review(visit: Visit, approval_id: str, seconds: float | None = _REVIEW_SECONDS) -> Review | None:
-    """Returns an approval with its material; None where the approval does not exist."""
-    try:
-        async with asyncio.timeout(seconds):
-            answer: Review = await visit.services.call(
-                "ReviewsService/GetReview", GetReviewRequest(approval_id=approval_id)
-            )
-    except TimeoutError:
-        return Review(preparing=True)
-    except Refusal as refusal:
-        if refusal.code not in _GONE:
-            raise
-        return None
-    return answer
-
-
 async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[str, Any] | None:
     """Returns the approval that the address names, decided or not, else the oldest listed; None without either."""
     by_id = {each.approval.approval_id: each for each in listed}
@@ -267,7 +242,7 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
         return None
     pending = by_id.get(approval_id)
     # An approval that is not listed is known from the answer alone.
-    review = await _review(visit, approval_id, _REVIEW_SECONDS if pending else None)
+    review = await review_of(visit.services, approval_id, _REVIEW_SECONDS if pending else None)
     if review is None or (review.state != APPROVAL_STATE_PENDING and not review.preparing):
         return {
             "id": approval_id,
