@@ -54,7 +54,7 @@ class Reviews:
         self._stored = StoredMessages(services, objects, reviews_pb2.ReviewMaterial.FromString)
         self._preparations = Preparations[reviews_pb2.ReviewMaterial]("review")
         self._halt = threading.Event()
-        self._renderer = Renderer()
+        self._renderer = Renderer(self._halt)
         self.files = ReviewFiles(services.database, objects, redactor, self._renderer, folder, self._halt)
         # An earlier process may have died while it swept, and nothing unswept may stay on this disk.
         shutil.rmtree(folder, ignore_errors=True)
