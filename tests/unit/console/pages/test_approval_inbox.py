@@ -109,7 +109,7 @@ def test_the_inbox_has_the_first_rows_of_a_table() -> None:
     page = inbox(services(pending(), shown=review(pending(), material=material)))
     assert "row-9" in page
     assert "row-10" not in page
-    assert 'href="/approvals/apr_1/material/0?begin=10"' in page
+    assert 'href="/approvals/apr_1/material/0?begin=10&amp;before=0"' in page
 
 
 def test_a_page_of_many_long_texts_stays_small() -> None:
