@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 pytestmark = pytest.mark.long
 
 SOURCE = Path(__file__).parents[2] / "clients" / "python"
+CLASSIFIERS = tomllib.loads((SOURCE / "pyproject.toml").read_text())["project"]["classifiers"]
+VERSIONS = [one.rpartition(" :: ")[2] for one in CLASSIFIERS if one.startswith("Programming Language :: Python ::")]
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 USE = """
 import asyncio
@@ -100,7 +103,7 @@ def interpreter(version: str) -> Path | None:
 
 
 @pytest.mark.optional
-@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13", "3.14"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_the_wheel_works_on_every_python_that_it_names(wheel: Path, tmp_path: Path, version: str) -> None:
     found = interpreter(version)
     if found is None:
