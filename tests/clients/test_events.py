@@ -1,12 +1,14 @@
 """Events of runs, replayed and as they happen."""
 
+import asyncio
 import itertools
+from typing import Any
 
 import pytest
 
-from workflow_api_client import errors
+from workflow_api_client import AsyncRun, Run, errors, records
 from workflow_api_client.operations.server_sent import Message, Parser
-from workflow_api_client.testing import FakeApi, approval, complete, progress
+from workflow_api_client.testing import FakeApi, approval, complete, event, progress
 
 SCRIPT = [
     progress("page 1", page=1),
@@ -125,3 +127,48 @@ def test_messages_are_the_same_however_the_bytes_arrive() -> None:
         parser = Parser()
         pieces = [stream[place : place + size] for place in range(0, len(stream), size)]
         assert [message for piece in pieces for message in parser.feed(piece)] == wanted, size
+
+
+FAILED: dict[str, Any] = {"attempt": 1, "code": "node_failed", "message": "no", "will_retry": True, "retry_at": None}
+
+
+def failures(run: Run) -> list[tuple[str | None, str]]:
+    """Returns step and code of failures, as a type checker lets a caller read them."""
+    found = []
+    for each in run.stream():
+        match each:
+            case records.StepFailedEvent(step=step, data=data):
+                found.append((step, data["code"]))
+            case records.StepProgressEvent():
+                assert each.data["message"] == "page 1"
+    return found
+
+
+def test_a_stream_has_a_class_for_each_type_and_goes_on_over_unknown_ones(either_api: FakeApi) -> None:
+    script = [progress("page 1"), event("step.failed", **FAILED), event("step.dreamt", of="sheep"), complete()]
+    either_api.workflow("Digest", script=script)
+    run = either_api.client().runs.start("Digest")
+    assert failures(run) == [("work", "node_failed")]
+    seen = list(run.stream())
+    assert [type(each) for each in seen if each.type.startswith("step.")] == [
+        records.StepStartedEvent,
+        records.StepProgressEvent,
+        records.StepFailedEvent,
+        records.Event,
+    ]
+    unknown = [dict(each.data) for each in seen if each.type not in records.EVENT_TYPES]
+    assert unknown == [{"of": "sheep"}]
+    assert [each.id for each in run.stream(after=seen[3].id)] == [each.id for each in seen[4:]]
+
+
+def test_a_task_streams_as_a_thread_does(either_api: FakeApi) -> None:
+    either_api.workflow("Digest", script=SCRIPT)
+
+    async def work(run: AsyncRun) -> list[str]:
+        return [each.type async for each in run.stream()]
+
+    async def started() -> list[str]:
+        async with either_api.async_client() as client:
+            return await work(await client.runs.start("Digest"))
+
+    assert asyncio.run(started()) == TYPES

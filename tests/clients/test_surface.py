@@ -24,7 +24,10 @@ def group(client: Client | AsyncClient, name: str) -> type:
 CLIENT, TASK_CLIENT = (kind("http://x", key="k", external_id="e") for kind in (Client, AsyncClient))
 TWINS = [
     *((getattr(workflow_api_client, name), getattr(workflow_api_client, f"Async{name}")) for name in ("Client", "Run")),
-    (workflow_api_client.Outputs, workflow_api_client.AsyncOutputs),
+    *(
+        (getattr(workflow_api_client, name), getattr(workflow_api_client, f"Async{name}"))
+        for name in ("Outputs", "Listing", "Page")
+    ),
     *((group(CLIENT, name), group(TASK_CLIENT, name)) for name in ("runs", "workflows")),
 ]
 
@@ -44,6 +47,19 @@ def parameters_of(member: object) -> list[str]:
 @pytest.mark.parametrize(("threads", "tasks"), TWINS, ids=[threads.__name__ for threads, _ in TWINS])
 def test_tasks_have_the_same_names_parameters_and_words(threads: type, tasks: type) -> None:
     assert surface(threads) == surface(tasks)
+
+
+def raw_names(raw: object) -> dict[str, object]:
+    """The methods of `with_raw_response`, by group."""
+    return {name: None if callable(one) else raw_names(one) for name, one in vars(raw).items()}
+
+
+def test_tasks_have_the_same_raw_answers() -> None:
+    assert raw_names(CLIENT.with_raw_response) == raw_names(TASK_CLIENT.with_raw_response)
+    api = FakeApi()
+    api.workflow("Digest")
+    run = asyncio.run(api.async_client().runs.start("Digest"))
+    assert raw_names(api.client().runs.get(run.id).with_raw_response) == raw_names(run.with_raw_response)
 
 
 def test_a_task_starts_follows_and_waits() -> None:

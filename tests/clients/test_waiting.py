@@ -1,5 +1,6 @@
 """Waiting for runs: held by the service where it can, and polled slowly where it cannot."""
 
+import asyncio
 import itertools
 
 import pytest
@@ -101,3 +102,29 @@ def test_an_outage_within_a_wait_is_waited_out(either_api: FakeApi) -> None:
     either_api.break_connection(times=2)
     either_api.refuse("deployment_updating", retry_after=30)
     assert run.wait().status == "completed"
+
+
+def test_a_start_that_waits_returns_the_ended_run(either_api: FakeApi) -> None:
+    either_api.workflow("Digest", script=LONG)
+    assert either_api.client().runs.start("Digest", wait=True).result == {"pages": 3}
+    either_api.workflow("Broken", script=[fail("no")])
+
+    async def work() -> str:
+        async with either_api.async_client() as client:
+            return (await client.runs.start("Broken", wait=True, timeout=90)).status
+
+    assert asyncio.run(work()) == "failed"
+
+
+def test_the_time_of_a_start_that_waits_bounds_both_and_the_error_names_the_run(either_api: FakeApi) -> None:
+    either_api.workflow("Digest", script=LONG)
+    either_api.refuse("rate_limited", retry_after=20)
+    with pytest.raises(TimedOutError, match="within 60 s") as late:
+        either_api.client().runs.start("Digest", wait=True, timeout=60)
+    assert either_api.clock.now() == pytest.approx(60, abs=1)
+    [run_id] = either_api.runs
+    assert late.value.run_id == run_id
+    either_api.refuse("rate_limited", retry_after=20)
+    with pytest.raises(TimedOutError) as unbegun:
+        either_api.client().runs.start("Digest", wait=True, timeout=10)
+    assert unbegun.value.run_id is None

@@ -21,7 +21,9 @@ from workflow_api_client.failures import (
     WorkflowApiError,
 )
 from workflow_api_client.generated import records
+from workflow_api_client.listings import AsyncListing, AsyncPage, Listing, Page
 from workflow_api_client.operations.outputs import Progress
+from workflow_api_client.raw_response import RawResponse
 from workflow_api_client.run import Outputs, Run
 from workflow_api_client.version import __version__
 from workflow_api_client.webhooks import WebhookMessage, WebhookRun, WebhookSchedule, verify_webhook
@@ -29,14 +31,19 @@ from workflow_api_client.webhooks import WebhookMessage, WebhookRun, WebhookSche
 __all__ = [
     "ApiError",
     "AsyncClient",
+    "AsyncListing",
     "AsyncOutputs",
+    "AsyncPage",
     "AsyncRun",
     "Client",
     "ConfigurationError",
     "ConnectionFailedError",
     "CorruptDownloadError",
+    "Listing",
     "Outputs",
+    "Page",
     "Progress",
+    "RawResponse",
     "Run",
     "RunFailedError",
     "RunNotFinishedError",

@@ -1,6 +1,7 @@
 """`AsyncClient`, with workflows and runs, for asyncio; the twin of `client.Client`."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+import copy
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from ssl import SSLContext
 from types import TracebackType
@@ -12,9 +13,12 @@ from workflow_api_client.async_run import AsyncRun
 from workflow_api_client.clock import Clock, SystemClock
 from workflow_api_client.core import Core
 from workflow_api_client.drivers import AsyncDriver
+from workflow_api_client.failures import ConfigurationError
 from workflow_api_client.generated import records, routes
-from workflow_api_client.operations.reading import PAGE, get, items, page_of, run_filters
+from workflow_api_client.listings import AsyncListing, AsyncPage, Listed
+from workflow_api_client.operations.reading import PAGE, get, run_filters
 from workflow_api_client.operations.starting import find, parameters, start
+from workflow_api_client.raw_response import AsyncRawClient
 from workflow_api_client.settings import checked, from_environment
 
 Parameters = list[records.Parameter]
@@ -25,8 +29,9 @@ class AsyncClient:
 
     `url` is the service's address, with or without `/api/v1`. `timeout` bounds one request, in seconds, and
     `retry_seconds` the retries of a temporary refusal, such as `rate_limited`. `headers` are sent with every request in
-    addition to the client's own; `proxy` is a proxy's address, in place of the environment's. The `timeout` of a call
-    bounds the call with its retries, in seconds, and replaces the client's; beyond it the call raises `TimedOutError`.
+    addition to the client's own; `proxy` is a proxy's address, in place of the environment's. An `http_client` of your
+    own is used in place of a new one, and you close it. The `timeout` of a call bounds the call with its retries, in
+    seconds, and replaces the client's; beyond it the call raises `TimedOutError`.
 
     Raises:
         ConfigurationError: a value is not valid.
@@ -44,16 +49,23 @@ class AsyncClient:
         headers: Mapping[str, str] | None = None,
         proxy: str | httpx.Proxy | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        http_client: httpx.AsyncClient | None = None,
         clock: Clock | None = None,
     ) -> None:
         settings = checked(url, key, external_id, timeout=timeout, retry_seconds=retry_seconds, headers=headers)
         clock = clock or SystemClock()
         self._address = settings.url
-        self._http = httpx.AsyncClient(verify=verify, proxy=proxy, transport=transport, follow_redirects=False)
-        self._core = Core(settings, clock)
+        if http_client is not None and (verify is not True or proxy is not None or transport is not None):
+            raise ConfigurationError("With `http_client`, give it `verify`, `proxy` and `transport` yourself.")
+        self._owns_http = http_client is None
+        self._http = http_client or httpx.AsyncClient(verify=verify, proxy=proxy, transport=transport)
         self._driver = AsyncDriver(self._http, clock)
-        self.workflows = AsyncWorkflows(self._core, self._driver)
-        self.runs = AsyncRuns(self._core, self._driver)
+        self._use(Core(settings, clock))
+
+    def _use(self, core: Core) -> None:
+        self._core = core
+        self.workflows = AsyncWorkflows(core, self._driver)
+        self.runs = AsyncRuns(core, self._driver)
 
     @classmethod
     def from_env(cls, **options: Any) -> "AsyncClient":
@@ -65,6 +77,30 @@ class AsyncClient:
         url, key, external_id = from_environment()
         return cls(url, key=key, external_id=external_id, **options)
 
+    def with_options(
+        self,
+        *,
+        timeout: float | None = None,
+        retry_seconds: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> "AsyncClient":
+        """Returns a client with other options, as for one call; `headers` are added to this client's.
+
+        It shares this client's connections, which are closed with this client alone.
+
+        Raises:
+            ConfigurationError: a value is not valid.
+        """
+        made = copy.copy(self)
+        made._owns_http = False  # noqa: SLF001 # its own class
+        made._use(self._core.with_options(timeout=timeout, retry_seconds=retry_seconds, headers=headers))  # noqa: SLF001
+        return made
+
+    @property
+    def with_raw_response(self) -> AsyncRawClient:
+        """The client's methods that return a `RawResponse`: status, headers, body and the parsed value."""
+        return AsyncRawClient(self)
+
     async def me(self, *, timeout: float | None = None) -> records.ApiKey:
         """Returns the calling key and its limits."""
         return await self._driver.run(get(self._core.within(timeout), records.ApiKey, routes.GET_ME))
@@ -74,8 +110,9 @@ class AsyncClient:
         return await self._driver.run(get(self._core.within(timeout), records.Health, routes.GET_HEALTH))
 
     async def close(self) -> None:
-        """Closes the connections."""
-        await self._http.aclose()
+        """Closes the connections, if this client opened them."""
+        if self._owns_http:
+            await self._http.aclose()
 
     async def __aenter__(self) -> "AsyncClient":  # noqa: PYI034 # `Self` is newer than Python 3.10
         """Returns the client, which is closed at the end."""
@@ -99,10 +136,20 @@ class AsyncWorkflows:
         self._core = core
         self._driver = driver
 
-    def list(self, q: str | None = None) -> AsyncIterator[records.Workflow]:
-        """Yields the active workflows by name; with `q` only names that begin with this text."""
-        listing = items(self._core, records.ListWorkflowsResponse, routes.LIST_WORKFLOWS, {"q": q})
-        return self._driver.iterate(listing)
+    def list(self, q: str | None = None) -> AsyncListing[records.Workflow]:
+        """Returns the active workflows by name; with `q` only names that begin with this text."""
+        listed = Listed(records.ListWorkflowsResponse, routes.LIST_WORKFLOWS, {"q": q})
+        return AsyncListing(self._core, self._driver, listed)
+
+    async def page(
+        self, q: str | None = None, *, limit: int = PAGE, cursor: str | None = None, timeout: float | None = None
+    ) -> AsyncPage[records.Workflow]:
+        """Returns a page of at most `limit` workflows (1 to 100); `cursor` is the `next_cursor` of the page before.
+
+        Raises:
+            InvalidCursorError: the cursor is of another list or key.
+        """
+        return await self.list(q).page(limit=limit, cursor=cursor, timeout=timeout)
 
     async def get(self, workflow: str, *, timeout: float | None = None) -> records.Workflow:
         """Returns a workflow by name or id.
@@ -135,15 +182,18 @@ class AsyncRuns:
         pii_policy_override: Mapping[str, Any] | None = None,
         version: int | None = None,
         idempotency_key: str | None = None,
+        wait: bool = False,
         timeout: float | None = None,
     ) -> AsyncRun:
         """Starts a run of a workflow by name or id.
 
         All calls with one `idempotency_key` within 24 hours start one run, also from several programs. Without a key,
-        only the retries of this call do.
+        only the retries of this call do. With `wait` the run is returned once it has ended, also if it failed; the
+        `timeout` bounds start and wait together.
 
         Raises:
             ApiError: the service refused the start; the class, one of `errors`, names the reason.
+            TimedOutError: `timeout` seconds passed; a run that began goes on, and is the error's `run_id`.
         """
         fields = {
             "parameters": None if parameters is None else dict(parameters),
@@ -153,7 +203,7 @@ class AsyncRuns:
             "pii_policy_override": None if pii_policy_override is None else dict(pii_policy_override),
             "version": version,
         }
-        operation = start(self._core.within(timeout), workflow, fields, idempotency_key=idempotency_key)
+        operation = start(self._core, workflow, fields, idempotency_key=idempotency_key, wait=wait, timeout=timeout)
         return AsyncRun(self._core, self._driver, await self._driver.run(operation))
 
     async def get(self, run_id: str, *, timeout: float | None = None) -> AsyncRun:
@@ -173,10 +223,10 @@ class AsyncRuns:
         client_reference: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
-    ) -> AsyncIterator[records.RunSummary]:
-        """Yields the key's runs that match all filters, newest first. Times without a zone are UTC."""
+    ) -> AsyncListing[records.RunSummary]:
+        """Returns the key's runs that match all filters, newest first. Times without a zone are UTC."""
         query = run_filters(status, workflow_id, client_reference, created_after, created_before)
-        return self._driver.iterate(items(self._core, records.ListRunsResponse, routes.LIST_RUNS, query))
+        return AsyncListing(self._core, self._driver, Listed(records.ListRunsResponse, routes.LIST_RUNS, query))
 
     async def page(
         self,
@@ -189,15 +239,17 @@ class AsyncRuns:
         limit: int = PAGE,
         cursor: str | None = None,
         timeout: float | None = None,
-    ) -> records.ListRunsResponse:
+    ) -> AsyncPage[records.RunSummary]:
         """Returns a page of at most `limit` runs (1 to 100); `cursor` is the `next_cursor` of the page before.
 
         Raises:
             InvalidCursorError: the cursor is of another list or key.
         """
-        query = {
-            **run_filters(status, workflow_id, client_reference, created_after, created_before),
-            "limit": limit,
-        }
-        operation = page_of(self._core.within(timeout), records.ListRunsResponse, routes.LIST_RUNS, query, cursor)
-        return await self._driver.run(operation)
+        listing = self.list(
+            status=status,
+            workflow_id=workflow_id,
+            client_reference=client_reference,
+            created_after=created_after,
+            created_before=created_before,
+        )
+        return await listing.page(limit=limit, cursor=cursor, timeout=timeout)

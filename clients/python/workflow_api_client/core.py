@@ -6,7 +6,8 @@ import logging
 import random
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -21,12 +22,15 @@ from workflow_api_client.failures import (
 )
 from workflow_api_client.generated.errors import BY_CODE
 from workflow_api_client.route import Route
-from workflow_api_client.settings import Settings
+from workflow_api_client.settings import Settings, changed
 from workflow_api_client.version import __version__
 
 USER_AGENT: Final = f"workflow-api-client/{__version__}"
 MAX_BACK_OFF_SECONDS: Final = 8.0
 MAX_RETRY_AFTER_DIGITS: Final = 9
+
+RECEIVED: Final[ContextVar[Callable[[Answer], object]]] = ContextVar("RECEIVED", default=lambda _: None)
+"""Called with each answer that does not refuse; see `raw_response.py`."""
 
 _LOG: Final = logging.getLogger("workflow_api_client")
 _SECONDS: Final = re.compile(rf"[0-9]{{1,{MAX_RETRY_AFTER_DIGITS}}}")
@@ -67,6 +71,18 @@ class Core:
         bounded = copy.copy(self)
         bounded._deadline = self.clock.now() + seconds  # noqa: SLF001 # its own class
         return bounded
+
+    def with_options(
+        self, *, timeout: float | None, retry_seconds: float | None, headers: Mapping[str, str] | None
+    ) -> "Core":
+        """Returns a core with the options that are given.
+
+        Raises:
+            ConfigurationError: a value is not valid.
+        """
+        made = copy.copy(self)
+        made._settings = changed(self._settings, timeout, retry_seconds, headers)  # noqa: SLF001 # its own class
+        return made
 
     def check_time(self) -> None:
         """Raises TimedOutError once the time given to `within` has passed."""
@@ -136,6 +152,7 @@ class Core:
                 )
                 # Redirects are not followed, so that credentials go to no other server.
                 if answer.status < _REDIRECT or answer.status == _NOT_MODIFIED:
+                    RECEIVED.get()(answer)
                     return answer
                 failure = refusal(answer, request_id)
                 pause = _pause_after(failure, answer, route, tries)

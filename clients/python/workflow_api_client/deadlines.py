@@ -38,12 +38,18 @@ class Deadline(threading.local):
 
 
 def bound(http: httpx.Client) -> Deadline:
-    """Makes the connections of a client keep a deadline, except with transports other than httpx's; returns it."""
-    deadline = Deadline()
+    """Makes the connections of a client keep a deadline, except with transports other than httpx's; returns it.
+
+    A client that several callers share is changed once, and has one deadline for each thread.
+    """
     # httpcore has an argument for the network backend of a pool, but httpx does not pass one.
-    for transport in (http._transport, *http._mounts.values()):  # noqa: SLF001
-        pool: Any = getattr(transport, "_pool", None)
-        if hasattr(pool, "_network_backend"):
+    transports = (http._transport, *http._mounts.values())  # noqa: SLF001
+    possible: list[Any] = [getattr(one, "_pool", None) for one in transports]
+    pools = [pool for pool in possible if hasattr(pool, "_network_backend")]
+    present = [pool._network_backend for pool in pools if isinstance(pool._network_backend, _Backend)]  # noqa: SLF001
+    deadline = present[0].deadline if present else Deadline()
+    for pool in pools:
+        if not isinstance(pool._network_backend, _Backend):  # noqa: SLF001
             pool._network_backend = _Backend(pool._network_backend, deadline)  # noqa: SLF001
     return deadline
 
@@ -53,15 +59,15 @@ class _Backend:
 
     def __init__(self, backend: Any, deadline: Deadline) -> None:
         self._backend = backend
-        self._deadline = deadline
+        self.deadline = deadline
 
     def connect_tcp(self, host: str, port: int, timeout: float | None = None, **options: Any) -> "BoundedStream":
-        timeout = self._deadline.bounded(timeout, httpx.ConnectTimeout)
-        return BoundedStream(self._backend.connect_tcp(host, port, timeout, **options), self._deadline)
+        timeout = self.deadline.bounded(timeout, httpx.ConnectTimeout)
+        return BoundedStream(self._backend.connect_tcp(host, port, timeout, **options), self.deadline)
 
     def connect_unix_socket(self, path: str, timeout: float | None = None, **options: Any) -> "BoundedStream":
-        timeout = self._deadline.bounded(timeout, httpx.ConnectTimeout)
-        return BoundedStream(self._backend.connect_unix_socket(path, timeout, **options), self._deadline)
+        timeout = self.deadline.bounded(timeout, httpx.ConnectTimeout)
+        return BoundedStream(self._backend.connect_unix_socket(path, timeout, **options), self.deadline)
 
     def sleep(self, seconds: float) -> None:
         self._backend.sleep(seconds)

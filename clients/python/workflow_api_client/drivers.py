@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 _NEVER_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 _REFUSED: Final = 300
+# A caller's `http_client` may have other defaults, which would send the credentials elsewhere or replace them.
+_SENDING: Final[dict[str, Any]] = {"stream": True, "follow_redirects": False, "auth": None}
 
 
 class SyncDriver:
@@ -138,7 +140,7 @@ class _Stream:
             response.close()
 
     def _head(self, request: Request) -> httpx.Response:
-        return self._http.send(_built(self._http, request), stream=True)
+        return self._http.send(_built(self._http, request), **_SENDING)
 
 
 class AsyncDriver:
@@ -241,7 +243,7 @@ class _AsyncStream:
             await response.aclose()
 
     async def _head(self, request: Request) -> httpx.Response:
-        return await self._http.send(_built(self._http, request), stream=True)
+        return await self._http.send(_built(self._http, request), **_SENDING)
 
 
 async def _within(request: Request, sending: Coroutine[Any, Any, Answer]) -> Answer:

@@ -72,7 +72,11 @@ class ConnectionFailedError(WorkflowApiError):
 
 
 class TimedOutError(WorkflowApiError, TimeoutError):
-    """The given time has passed. The run itself goes on."""
+    """The given time has passed. The run itself goes on; `run_id` names it, if one was started or waited for."""
+
+    def __init__(self, message: str, *, run_id: str | None = None) -> None:
+        super().__init__(message)
+        self.run_id = run_id
 
 
 class CorruptDownloadError(WorkflowApiError):

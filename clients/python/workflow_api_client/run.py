@@ -15,6 +15,7 @@ from workflow_api_client.operations.outputs import Report
 from workflow_api_client.operations.reading import change, get
 from workflow_api_client.operations.waiting import wait
 from workflow_api_client.progress import reporter
+from workflow_api_client.raw_response import RawRun
 from workflow_api_client.run_record import RunRecord
 
 Files = list[Path]
@@ -28,6 +29,11 @@ class Run(RunRecord):
         self._driver = driver
         self.record = record
         self.outputs = Outputs(core, driver, record.run_id)
+
+    @property
+    def with_raw_response(self) -> RawRun:
+        """The run's methods that return a `RawResponse`: status, headers, body and the parsed value."""
+        return RawRun(self)
 
     def refresh(self, *, timeout: float | None = None) -> "Run":
         """Reads the run again; returns it."""
@@ -44,6 +50,14 @@ class Run(RunRecord):
         """
         self.record = self._driver.run(wait(self._core, self.id, timeout, or_approval=or_approval))
         return self
+
+    def stream(self, *, after: str | None = None) -> Generator[records.AnyEvent, None, None]:
+        """Yields the run's events as they happen, from the first or after a known event's `id`, to the run's end.
+
+        Each is of its type's class in `records`, as `StepFailedEvent`, or a plain `Event` if this release does not know
+        the type.
+        """
+        return self.events(live=True, after=after)
 
     def events(self, *, live: bool = False, after: str | None = None) -> Generator[records.AnyEvent, None, None]:
         """Yields the run's events in order, each once; with `live` to the end of the run, as they happen.

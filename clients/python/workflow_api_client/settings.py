@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -71,15 +71,36 @@ def checked(
     for name, value in (("key", key), ("external_id", external_id)):
         if not _CREDENTIAL.fullmatch(value):
             raise ConfigurationError(f"`{name}` must be the text that was shown when the key was made.")
+    _check_options(timeout, retry_seconds, headers or {})
+    return Settings(base_address(url), key, external_id, timeout, retry_seconds, dict(headers or {}))
+
+
+def changed(
+    settings: Settings, timeout: float | None, retry_seconds: float | None, headers: Mapping[str, str] | None
+) -> Settings:
+    """Returns settings with the options that are given; `headers` are added to the present ones.
+
+    Raises:
+        ConfigurationError: a value is not valid.
+    """
+    # A name replaces a present header however either is spelled.
+    names = {name.lower() for name in headers or {}}
+    kept = {name: value for name, value in settings.headers.items() if name.lower() not in names}
+    timeout = settings.timeout if timeout is None else timeout
+    retry_seconds = settings.retry_seconds if retry_seconds is None else retry_seconds
+    _check_options(timeout, retry_seconds, headers or {})
+    return replace(settings, timeout=timeout, retry_seconds=retry_seconds, headers={**kept, **(headers or {})})
+
+
+def _check_options(timeout: float, retry_seconds: float, headers: Mapping[str, str]) -> None:
     for name, number in (("timeout", timeout), ("retry_seconds", retry_seconds)):
         if not 0 <= number < float("inf"):
             raise ConfigurationError(f"`{name}` must be a number of seconds.")
-    for name, value in (headers or {}).items():
+    for name, value in headers.items():
         if name.lower() in _OWN_HEADERS or not _HEADER_NAME.fullmatch(name):
             raise ConfigurationError(f"`headers` must not have {name!r}: it is no header, or one that the client sets.")
         if not _HEADER_VALUE.fullmatch(value):
             raise ConfigurationError(f"`headers` must have printable ASCII as the value of {name!r}.")
-    return Settings(base_address(url), key, external_id, timeout, retry_seconds, dict(headers or {}))
 
 
 def from_environment(environment: Mapping[str, str] | None = None) -> tuple[str, str, str]:

@@ -1,3 +1,3 @@
-"""The release of the client."""
+"""The release of the client, which counts apart from the service's: its own interface decides the number."""
 
-__version__ = "1.0.139"
+__version__ = "1.0.0"

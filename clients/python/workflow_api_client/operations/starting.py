@@ -11,6 +11,7 @@ from workflow_api_client.exchange import Steps
 from workflow_api_client.generated import records, routes
 from workflow_api_client.generated.errors import WorkflowNotFoundError
 from workflow_api_client.operations.reading import body_of, get, page_of
+from workflow_api_client.operations.waiting import wait as wait_for
 
 _ID: Final = re.compile(r"wf_[0-9a-z]{26}")
 _IDEMPOTENCY_KEY: Final = re.compile(r"[ -~]{1,128}")
@@ -60,13 +61,27 @@ def parameters(core: Core, workflow: str) -> Steps[list[records.Parameter]]:
 
 
 def start(
-    core: Core, workflow: str, fields: Mapping[str, Any], *, idempotency_key: str | None = None
+    core: Core,
+    workflow: str,
+    fields: Mapping[str, Any],
+    *,
+    idempotency_key: str | None,
+    wait: bool,
+    timeout: float | None,
 ) -> Steps[records.Run]:
-    """Starts and returns a run. Retries send one idempotency key, which is made here unless given.
+    """Starts and returns a run, with `wait` once it is done, in at most `timeout` seconds in all.
 
     Raises:
-        ValueError: the idempotency key is not valid.
+        TimedOutError: the time has passed.
+        ValueError: the idempotency key or the time is not valid.
     """
+    begun = core.clock.now()
+    run = yield from _start(core.within(timeout), workflow, fields, idempotency_key)
+    return (yield from wait_for(core, run.run_id, timeout, begun=begun)) if wait else run
+
+
+def _start(core: Core, workflow: str, fields: Mapping[str, Any], idempotency_key: str | None) -> Steps[records.Run]:
+    """Starts and returns a run. Retries send one idempotency key, which is made here unless given."""
     idempotency_key = uuid.uuid4().hex if idempotency_key is None else idempotency_key
     if not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):
         raise ValueError("`idempotency_key` must be 1 to 128 printable ASCII characters.")

@@ -28,13 +28,15 @@ def is_being_swept(run: records.RunSummary) -> bool:
     return any(stage.stage == "outputs" and stage.status == "pending" for stage in manifest.stages)
 
 
-def wait(core: Core, run_id: str, timeout: float | None, *, or_approval: bool = False) -> Steps[records.Run]:
+def wait(
+    core: Core, run_id: str, timeout: float | None, *, or_approval: bool = False, begun: float | None = None
+) -> Steps[records.Run]:
     """Returns the run once it is done, or with `or_approval` once it waits for a person.
 
     Raises:
-        TimedOutError: `timeout` seconds passed.
+        TimedOutError: `timeout` seconds passed since `begun`, a time of the clock, by default now.
     """
-    deadline = None if timeout is None else core.clock.now() + timeout
+    deadline = None if timeout is None else (core.clock.now() if begun is None else begun) + timeout
     watch = RunWatch(core, run_id, deadline)
     try:
         # The first read is not held, because an earlier change would never end the wait.
@@ -42,7 +44,7 @@ def wait(core: Core, run_id: str, timeout: float | None, *, or_approval: bool = 
         while not (is_done(run) or (or_approval and run.status == "waiting_for_approval")):
             run = yield from watch.look()
     except TimedOutError as error:
-        raise TimedOutError(f"{run_id} was not done within {timeout:g} s.") from error.__cause__
+        raise TimedOutError(f"{run_id} was not done within {timeout:g} s.", run_id=run_id) from error.__cause__
     return run
 
 

@@ -9,7 +9,7 @@ assert run.result == {"pages": 1}
 from workflow_api_client.testing.fake_api import FakeApi
 from workflow_api_client.testing.fake_clock import FakeClock
 from workflow_api_client.testing.fake_run import FakeRun
-from workflow_api_client.testing.script import Moment, approval, complete, fail, progress
+from workflow_api_client.testing.script import Moment, approval, complete, event, fail, progress
 from workflow_api_client.testing.state import FakeRequest
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Moment",
     "approval",
     "complete",
+    "event",
     "fail",
     "progress",
 ]

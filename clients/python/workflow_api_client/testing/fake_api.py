@@ -99,13 +99,16 @@ class FakeApi:
 
     def client(self, **options: Any) -> Client:
         """Returns a client of this service, on its clock."""
-        given: dict[str, Any] = {"key": KEY, "external_id": EXTERNAL_ID, "clock": self.clock, **options}
-        return Client(URL, transport=self.transport(), **given)
+        return Client(URL, **self._options(options))
 
     def async_client(self, **options: Any) -> AsyncClient:
         """Returns an async client of this service, on its clock."""
-        given: dict[str, Any] = {"key": KEY, "external_id": EXTERNAL_ID, "clock": self.clock, **options}
-        return AsyncClient(URL, transport=self.transport(), **given)
+        return AsyncClient(URL, **self._options(options))
+
+    def _options(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Returns options of a client of this service; an `http_client` has its transport already."""
+        transport = {} if "http_client" in options else {"transport": self.transport()}
+        return {"key": KEY, "external_id": EXTERNAL_ID, "clock": self.clock, **transport, **options}
 
     def transport(self) -> "FakeTransport":
         """Returns a transport for httpx that sends requests to this service."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from workflow_api_client.operations.waiting import TERMINAL
 from workflow_api_client.testing.fake_clock import FakeClock
-from workflow_api_client.testing.script import Completed, Failed, Moment, ReportedProgress, RequestedApproval
+from workflow_api_client.testing.script import Completed, Emitted, Failed, Moment, RequestedApproval
 
 RESULT_FILE: Final = "result.json"
 
@@ -178,8 +178,8 @@ class FakeRun:
                 self._event("approval.decided", {**self._asked(), "decision": "rejected", "comment": None}, "work")
                 self._end = Failed(0.0, "invariant_blocked", "An approval was rejected.")
                 self._finish("failed")
-            case ReportedProgress(message=message, data=data, step=step):
-                self._event("step.progress", {"message": message, **data}, step)
+            case Emitted(type=kind, data=data, step=step):
+                self._event(kind, dict(data), step)
             case RequestedApproval(title=title):
                 approval_id = f"apr_{len(self.segments):026}"
                 self._event("approval.requested", {"approval_id": approval_id, "title": title}, "work")

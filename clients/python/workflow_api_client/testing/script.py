@@ -1,4 +1,4 @@
-"""Scripts of runs of the fake service, made by `progress`, `approval`, `complete` and `fail`."""
+"""Scripts of runs of the fake service, made by `progress`, `event`, `approval`, `complete` and `fail`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,12 +24,12 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class ReportedProgress(Moment):
-    """Event: a step reports progress."""
+class Emitted(Moment):
+    """Event of a type, which changes nothing else."""
 
-    message: str
+    type: str
     data: Mapping[str, Any]
-    step: str
+    step: str | None
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,12 @@ class Failed(Moment):
 
 def progress(message: str, *, step: str = "work", after: float = 1.0, **data: Any) -> Moment:
     """Returns the event that a step reports progress."""
-    return ReportedProgress(after, message, data, step)
+    return Emitted(after, "step.progress", {"message": message, **data}, step)
+
+
+def event(type: str, *, step: str | None = "work", after: float = 1.0, **data: Any) -> Moment:  # noqa: A002 # its name
+    """Returns an event of any type, as `step.failed` or one of a later release; it changes nothing else."""
+    return Emitted(after, type, data, step)
 
 
 def approval(
