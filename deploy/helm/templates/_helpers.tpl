@@ -199,7 +199,7 @@ resources: {{- toYaml (index .root.Values .part).resources | nindent 2 }}
 {{- with .root.Values.secrets -}}
 - {name: database, secret: {secretName: {{ include "workflow-api.secret" (list $root .database.name "database") }}, defaultMode: 0440}}
 {{- if .objects.enabled }}
-- {name: objects, secret: {secretName: {{ include "workflow-api.secret" (list $root .objects.name "objects") }}, defaultMode: 0440}}
+- {name: objects, secret: {secretName: {{ include "workflow-api.secret" (list $root .objects.name "objects") }}, defaultMode: 0440, optional: true}}
 {{- end }}
 {{- range .more }}
 - {name: more-{{ .folder }}, secret: {secretName: {{ .name }}, defaultMode: 0440}}
