@@ -27,6 +27,7 @@ _NAMED: Final = {
     "contract/versions.py": r'^RELEASE: Final = "(.+)"$',
     "deploy/compose/compose.yaml": r"WORKFLOW_API_RELEASE:-([^}]+)}",
     "deploy/container/Dockerfile": r"-t workflow-api:(\S+)",
+    "deploy/helm/Chart.yaml": r'^(?:version|appVersion): "?([\w.]+)"?$',
     "deploy/kubernetes/kustomization.yaml": r"newTag: ([\w.]+)",
     "redaction/pyproject.toml": r'^version = "(.+)"$',
 }
