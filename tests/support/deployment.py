@@ -66,7 +66,7 @@ class Deployment:
         folder = self._folder / f"{command}-{len(self._parts)}"
         folder.mkdir()
         data = () if command in {"edge", "console"} else ("--data", str(folder / "data"))
-        part = Part(folder, command, *arguments, *data, variables=self._variables | variables)
+        part = Part(folder, command, *arguments, *data, variables={**self._variables, **variables})
         self._parts.append(part)
         part.start()
         return part
