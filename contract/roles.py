@@ -116,6 +116,7 @@ RULES: Final[Mapping[str, AccessRule]] = {
         },
         "DeploymentHealth": {
             "GetDeploymentHealth": _VIEWED,
+            "GetStartWait": _OPERATED,
             "GetRetention": _VIEWED,
             "GetSecretUse": _ADMINISTERED,
         },
