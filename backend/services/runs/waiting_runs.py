@@ -5,12 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from backend.common.states import KeyPriority
 from backend.services.runs import waiting_runs_sql as sql
 from backend.services.runs.waiting_runs_sql import WaitingRow
 from backend.storage.database import Tx
 
 OF_PEOPLE: Final = ""
 """The key id of runs that no key started."""
+
+_CLASSES: Final[Sequence[str]] = list(KeyPriority)
+_NORMAL: Final = _CLASSES.index(KeyPriority.NORMAL)
+_OTHERS: Final = 7
+"""Most dispatches of other classes for one of a lower class that waits."""
 
 _WINDOW_MS: Final = 300_000
 
@@ -58,23 +64,30 @@ class WaitingRuns:
         The estimate is the number of runs that begin before it, and itself, divided by the rate at which runs began
         while the oldest waiting run waited, in the last five minutes at most. Keys get fair shares: before the run
         begin the waiting runs of its key, and as many of each other key as bring that key to an equal number in
-        process. Later starts, priorities, approvals and runs that suddenly take longer are not foreseen, and nothing
+        process. Of eight runs, one at least is of each lower priority. Later starts, approvals and runs that suddenly take longer are not foreseen, and nothing
         is known while none has begun. Child runs have room of their own and do not count.
         """
         waiting = Counter[str]()
+        classes = dict[str, int]()
         for row in self.rows:
             if not row.depth:
                 waiting[row.key_id] += row.queued - row.handed_over
+                classes[row.key_id] = _class_of(row)
         if not waiting.total():
             return 0
         if not self.rate.begun:
             return None
         share = self.taken.get(key_id, 0) + waiting[key_id] + 1
-        ahead = sum(
+        own = classes.get(key_id, _NORMAL)
+        place = 1 + sum(
             number if other == key_id else min(number, max(0, share - self.taken.get(other, 0)))
             for other, number in waiting.items()
+            if classes[other] == own
         )
-        return (ahead + 1) * self.rate.within // self.rate.begun
+        higher = sum(number for other, number in waiting.items() if classes[other] < own)
+        lower = sum(number for other, number in waiting.items() if classes[other] > own)
+        place += min(higher, _OTHERS * place) + min(lower, place // _OTHERS)
+        return place * self.rate.within // self.rate.begun
 
     def longest_start_wait(self) -> int | None:
         """Estimates the wait of a run that a key with waiting runs, or a person, starts now: the longest of them."""
@@ -102,6 +115,10 @@ def _rate(tx: Tx, oldest_at: int, now: int) -> Rate:
         since = ended[-1].finished_at
     begun = sum(row.started_at is not None and row.started_at >= since for row in ended)
     return Rate(begun + sql.begun_in_flight(tx, since), max(1, now - since))
+
+
+def _class_of(row: WaitingRow) -> int:
+    return _NORMAL if row.priority is None else _CLASSES.index(row.priority)
 
 
 def _added_up(parts: Sequence[Waiting]) -> list[Waiting]:

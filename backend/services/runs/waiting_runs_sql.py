@@ -23,6 +23,7 @@ class WaitingRow(NamedTuple):
     workflow_name: str
     key_id: str
     key_name: str | None
+    priority: str | None
     depth: int
     queued: int
     handed_over: int
@@ -69,7 +70,7 @@ _COUNTED: Final = (
 )
 _WAITING = Query(
     WaitingRow,
-    select_row(WaitingRow, _COUNTED, key_name=api_keys.c.name)
+    select_row(WaitingRow, _COUNTED, key_name=api_keys.c.name, priority=api_keys.c.priority)
     .select_from(_COUNTED)
     .outerjoin(api_keys, api_keys.c.key_id == _COUNTED.c.key_id),
 )

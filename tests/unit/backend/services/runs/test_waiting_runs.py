@@ -7,7 +7,8 @@ RATE = Rate(begun=10, within=60_000)
 
 
 def row(key_id: str, queued: int, *, workflow: str = "wf_1", depth: int = 0, handed_over: int = 0) -> WaitingRow:
-    return WaitingRow(workflow, workflow.title(), key_id, f"name of {key_id}", depth, queued, handed_over, 1_000)
+    name = f"name of {key_id}"
+    return WaitingRow(workflow, workflow.title(), key_id, name, "normal", depth, queued, handed_over, 1_000)
 
 
 def test_a_start_waits_not_at_all_where_no_run_waits_for_a_place() -> None:
@@ -41,3 +42,11 @@ def test_waiting_runs_are_added_up_by_workflow_and_by_key_with_the_most_first() 
     waiting = WaitingRuns(rows, {}, RATE)
     assert waiting.by_workflow() == [Waiting("wf_1", "Wf_1", 7, 7), Waiting("wf_2", "Wf_2", 3, 1_000)]
     assert waiting.by_key() == [Waiting("ak_2", "name of ak_2", 5, 7), Waiting("ak_1", "name of ak_1", 5, 1_000)]
+
+
+def test_a_start_waits_for_up_to_seven_of_higher_priority_and_for_one_in_eight_of_lower() -> None:
+    high, low = row("ak_1", 100)._replace(priority="high"), row("ak_2", 100)._replace(priority="low")
+    waiting = WaitingRuns([high, low], {}, RATE)
+    assert waiting.start_wait(OF_PEOPLE) == (1 + 7) * 6_000
+    assert waiting.start_wait("ak_2") == (101 + 100) * 6_000
+    assert waiting.start_wait("ak_1") == (101 + 101 // 7) * 6_000
