@@ -63,9 +63,10 @@ class WaitingRuns:
 
         The estimate is the number of runs that begin before it, and itself, divided by the rate at which runs began
         while the oldest waiting run waited, in the last five minutes at most. Keys get fair shares: before the run
-        begin the waiting runs of its key, and as many of each other key as bring that key to an equal number in
-        process. Of eight runs, one at least is of each lower priority. Later starts, approvals and runs that suddenly take longer are not foreseen, and nothing
-        is known while none has begun. Child runs have room of their own and do not count.
+        begin the waiting runs of its key, and as many of each other key of its priority as bring that key to an equal
+        number in process; of eight runs, one at least is of each lower priority. Later starts, approvals and runs that
+        suddenly take longer are not foreseen, and nothing is known while none has begun. Child runs have room of their
+        own and do not count.
         """
         waiting = Counter[str]()
         classes = dict[str, int]()
