@@ -11,7 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
 from contract.times import duration_of
-from workflow_api.v1.keys_pb2 import CreateKeyRequest, RotateKeyRequest
+from workflow_api.v1.keys_pb2 import CreateKeyRequest, KeyPriority, RotateKeyRequest
 from workflow_api.v1.options_pb2 import FieldRules, Scope, enum_spelling, field_rules
 
 TIMESTAMP: Final = "google.protobuf.Timestamp"
@@ -116,6 +116,15 @@ SCOPES: Final[Mapping[str, Scope.ValueType]] = MappingProxyType(
 
 SCOPE_SPELLINGS: Final[Mapping[int, str]] = MappingProxyType({number: text for text, number in SCOPES.items()})
 """The spelling of every scope by its number."""
+
+
+PRIORITY_SPELLINGS: Final = spellings(KeyPriority.DESCRIPTOR)
+"""The spelling of every priority of keys by its number."""
+
+PRIORITIES: Final[Mapping[str, KeyPriority.ValueType]] = MappingProxyType(
+    {text: KeyPriority.ValueType(number) for number, text in PRIORITY_SPELLINGS.items() if text}
+)
+"""Every priority of keys by its spelling."""
 
 
 def parse_enum_list(enum: EnumDescriptor, text: str) -> list[int]:

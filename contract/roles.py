@@ -116,6 +116,7 @@ RULES: Final[Mapping[str, AccessRule]] = {
         },
         "DeploymentHealth": {
             "GetDeploymentHealth": _VIEWED,
+            "GetStartWait": _OPERATED,
             "GetRetention": _VIEWED,
             "ListWorkflowSizes": _ADMINISTERED,
             "GetSecretUse": _ADMINISTERED,

@@ -118,3 +118,13 @@ def _nanos(fraction: str) -> int:
     nanos = int(f"{fraction[:9]:0<9}")
     finer = fraction[9:].strip("0") != ""
     return nanos + 1 if finer and nanos % _MILLISECOND_NANOS == 0 else nanos
+
+
+def approximate(milliseconds: int) -> str:
+    """Returns a duration in rounded words, as `about 40 seconds`, `about 4 minutes` or `about 3 hours`."""
+    seconds = max(1, round(milliseconds / 1000))
+    for size, name, shown_from in ((3600, "hour", 5400), (60, "minute", 90), (1, "second", 0)):
+        if seconds >= shown_from:
+            count = round(seconds / size)
+            return f"about {count:,} {name}{'' if count == 1 else 's'}"
+    raise AssertionError(milliseconds)

@@ -86,13 +86,27 @@ class NamedGauge(Gauge):
     Beyond `MOST_NAMED_SERIES` combinations the smallest values are added up, with `OTHER` as each label.
     """
 
+    @staticmethod
+    def combined(values: Iterable[Value]) -> Value:
+        """Returns the value of the other combinations."""
+        return sum(values)
+
     def with_values(self, values: Mapping[Labels, Value]) -> Family:
         """Returns the family of values that are kept elsewhere, by their labels."""
         if len(values) > MOST_NAMED_SERIES:
             largest_first = sorted(values.items(), key=itemgetter(1), reverse=True)
-            rest = sum(value for _, value in largest_first[MOST_NAMED_SERIES:])
+            rest = self.combined(value for _, value in largest_first[MOST_NAMED_SERIES:])
             values = {**dict(largest_first[:MOST_NAMED_SERIES]), (OTHER,) * len(self.labels): rest}
         return super().with_values(values)
+
+
+class NamedLongest(NamedGauge):
+    """A named gauge of times: beyond the limit, the longest of the others has `OTHER` as each label."""
+
+    @staticmethod
+    def combined(values: Iterable[Value]) -> Value:
+        """Returns the longest of them."""
+        return max(values)
 
 
 class Counter(Metric):

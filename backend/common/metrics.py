@@ -51,6 +51,7 @@ RUNS_ERASED: Final = Counter("runs_erased_total", "Runs whose data was erased, b
 RUNS: Final = Gauge("runs", "Runs in flight, by status.", ("status",))
 SEGMENTS_QUEUED: Final = Gauge("segments_queued", "Segments that no process executes yet.", ("state",))
 OLDEST_QUEUED: Final = Gauge("oldest_queued_segment_seconds", "How long the oldest queued segment has waited.")
+START_WAIT: Final = Gauge("start_wait_seconds", "The longest time that a run started now will probably wait.")
 APPROVALS: Final = Gauge("approvals_pending", "Approvals that wait for a person.")
 SWEEPS: Final = Gauge("final_sweeps_pending", "Finished runs whose outputs are still to be swept.")
 REMOVALS: Final = Gauge("removals_pending", "Objects still to be deleted from the object store.", ("kind",))

@@ -5,6 +5,14 @@ from enum import StrEnum
 from typing import Final
 
 
+class KeyPriority(StrEnum):
+    """Class of a key's runs among those that wait, as tables spell it, the highest first."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+
 class RunStatus(StrEnum):
     """Status of a run, as tables and callers spell it."""
 

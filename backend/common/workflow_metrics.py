@@ -2,12 +2,20 @@
 
 from typing import Final
 
-from telemetry import Family, NamedCounter, NamedGauge
+from telemetry import Family, NamedCounter, NamedGauge, NamedLongest
 
 _RUN: Final = ("workflow_id", "workflow", "key_id")
 _STEP: Final = ("workflow_id", "step")
 
 RUNS: Final = NamedGauge("workflow_runs", "Runs in flight.", (*_RUN, "status"))
+
+QUEUED: Final = NamedGauge("workflow_segments_queued", "Segments that no process executes yet.", _RUN)
+OLDEST_QUEUED: Final = NamedLongest(
+    "workflow_oldest_queued_segment_seconds", "How long the oldest queued segment has waited.", _RUN
+)
+START_WAIT: Final = NamedLongest(
+    "key_start_wait_seconds", "How long a run started now will probably wait.", ("key_id",)
+)
 
 STARTED: Final = NamedCounter("workflow_runs_started_total", "Runs recorded.", _RUN)
 _ENDED: Final = NamedCounter("workflow_runs_ended_total", "Runs closed.", (*_RUN, "status", "reason"))

@@ -10,11 +10,12 @@ from google.protobuf.duration_pb2 import Duration
 from console.forms.urlencoded import invalid, whole_number
 from console.rendering.times import DAY_MS
 from console.visit import Visit
-from contract.fields import SCOPE_SPELLINGS, SCOPES, default_value
+from contract.fields import PRIORITIES, PRIORITY_SPELLINGS, SCOPE_SPELLINGS, SCOPES, default_value
 from contract.times import duration_of, milliseconds_of
 from workflow_api.v1.keys_pb2 import (
     AllowedHours,
     CreateKeyRequest,
+    KeyPriority,
     KeyRecord,
     ScopeList,
     SourceAllowList,
@@ -62,6 +63,7 @@ class KeyForm(NamedTuple):
     max_concurrent_runs: str
     daily_tokens: str
     daily_cost: str
+    priority: str
 
 
 class Properties(NamedTuple):
@@ -79,13 +81,14 @@ class Properties(NamedTuple):
     max_concurrent_runs: int
     daily_tokens: int | None
     daily_cost_microusd: int | None
+    priority: KeyPriority.ValueType
 
 
 def blank_form() -> KeyForm:
     """Returns the form of a new key, with the defaults of the contract."""
     fields = CreateKeyRequest.DESCRIPTOR.fields_by_name
     defaults = {name: str(default_value(fields[_FIELDS.get(name, name)])) for name in _NUMBERS}
-    return KeyForm("", "", (), "", (), "", "", "", **defaults, daily_tokens="", daily_cost="")
+    return KeyForm("", "", (), "", (), "", "", "", **defaults, daily_tokens="", daily_cost="", priority="normal")
 
 
 def typed_form(visit: Visit) -> KeyForm:
@@ -114,6 +117,7 @@ def form_of(record: KeyRecord) -> KeyForm:
         max_concurrent_runs=str(key.max_concurrent_runs),
         daily_tokens=str(record.daily_tokens) if record.HasField("daily_tokens") else "",
         daily_cost=_dollars(record.daily_cost_microusd) if record.HasField("daily_cost_microusd") else "",
+        priority=PRIORITY_SPELLINGS[record.priority] or "normal",
     )
 
 
@@ -173,7 +177,11 @@ def read(form: KeyForm) -> Properties:
         problems["daily_tokens"] = "must be a whole number, or nothing for no limit"
     if form.daily_cost and not _COST.fullmatch(form.daily_cost):
         problems["daily_cost_microusd"] = "must be US dollars with at most 6 decimals, or nothing for no limit"
-    if problems:
+    # A form of an earlier release has no such field.
+    priority = PRIORITIES.get(form.priority or "normal")
+    if priority is None:
+        problems["priority"] = f"must be among: {', '.join(PRIORITIES)}"
+    if problems or priority is None:
         raise invalid(problems)
     days = numbers.pop("expires_days")
     listed = form.workflows == LISTED
@@ -189,6 +197,7 @@ def read(form: KeyForm) -> Properties:
         **numbers,
         daily_tokens=tokens,
         daily_cost_microusd=int(Decimal(form.daily_cost).scaleb(6)) if form.daily_cost else None,
+        priority=priority,
     )
 
 

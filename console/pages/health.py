@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 
 from console.rendering import formatting
 from console.rendering.formatting import Badge
-from console.visit import PageEvents, PageResult, View, Visit
-from contract.times import milliseconds_of
+from console.visit import ADMINISTRATORS, PageEvents, PageResult, View, Visit
+from contract.times import approximate, milliseconds_of
 from workflow_api.v1 import deployment_health_pb2
 from workflow_api.v1.deployment_health_pb2 import (
     DeploymentHealth,
@@ -16,6 +16,7 @@ from workflow_api.v1.deployment_health_pb2 import (
     GetDeploymentHealthRequest,
     HealthFinding,
     PendingWork,
+    WaitingRuns,
     WorkerLease,
 )
 
@@ -58,6 +59,13 @@ async def show(visit: Visit) -> PageResult:
         "oldest": formatting.duration(milliseconds_of(pending.oldest_queued))
         if pending.HasField("oldest_queued")
         else "",
+        "by_workflow": [_waiting(each) for each in pending.by_workflow],
+        "by_key": [_waiting(each) for each in pending.by_key],
+        "links_keys": visit.user.role in ADMINISTRATORS,
+        "start_wait": formatting.start_wait(
+            pending.start_wait if pending.HasField("start_wait") else None,
+            pending.oldest_queued if pending.HasField("oldest_queued") else None,
+        ),
         "disks": _disks(health),
         "database_size": formatting.size(health.database_bytes),
         "database_took": formatting.duration(milliseconds_of(health.database_took)),
@@ -95,6 +103,13 @@ def _lease(lease: WorkerLease, health: DeploymentHealth) -> Badge:
     if milliseconds_of(lease.lease_until) <= milliseconds_of(health.checked_at):
         return Badge("expired", "bad")
     return Badge("draining", "warn") if lease.draining else Badge("held", "good")
+
+
+def _waiting(runs: WaitingRuns) -> tuple[WaitingRuns, str]:
+    """Returns waiting runs with the probable wait of a further one as text."""
+    if not runs.HasField("next_wait"):
+        return runs, "unknown"
+    return runs, approximate(milliseconds_of(runs.next_wait))
 
 
 def _work(pending: PendingWork) -> list[_Work]:

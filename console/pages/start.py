@@ -30,6 +30,7 @@ from console.start_form import (
 from console.visit import PageResult, Redirect, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal
+from workflow_api.v1.deployment_health_pb2 import GetStartWaitRequest, StartWait
 from workflow_api.v1.runs_pb2 import TRIGGERED_BY_CONSOLE, GetRunRequest, Run, StartRunRequest
 from workflow_api.v1.workflows_pb2 import (
     BrowseInputsRequest,
@@ -96,13 +97,15 @@ async def show(visit: Visit) -> PageResult:
     run, definition = opened
     declared = _declared(definition)
     if run is None:
-        return _view(_Form(definition, declared, {}, dict.fromkeys(_OWN_FIELDS, ""), None, False, _new_key()))
+        empty = _Form(definition, declared, {}, dict.fromkeys(_OWN_FIELDS, ""), None, False, _new_key())
+        return _view(empty, wait=await _wait(visit))
     if run.HasField("data_purged_at"):
         return missing(ERASED)
     texts = parameter_texts(run, declared)
     own = other_texts(run)
     return _view(
-        _Form(definition, declared, texts, own, run, has_policy(run), _new_key(), had_uploads=had_uploads(run))
+        _Form(definition, declared, texts, own, run, has_policy(run), _new_key(), had_uploads=had_uploads(run)),
+        wait=await _wait(visit),
     )
 
 
@@ -152,6 +155,17 @@ async def start(visit: Visit) -> PageResult:
 def _asks_for_the_form(visit: Visit) -> bool:
     """Returns whether the pressed button only changes the form."""
     return any(visit.form.get(name) for name in ("use", "browse", "attach", "drop"))
+
+
+async def _wait(visit: Visit) -> str:
+    """Says how long the run will probably wait; empty for a short wait, and where no backend can tell."""
+    try:
+        wait: StartWait = await visit.services.call("DeploymentHealthService/GetStartWait", GetStartWaitRequest())
+    except Refusal:
+        return ""
+    return formatting.start_wait(
+        wait.probable if wait.HasField("probable") else None, wait.oldest if wait.HasField("oldest") else None
+    )
 
 
 def _new_key() -> str:
@@ -287,6 +301,7 @@ def _view(
     *,
     problems: Mapping[str, str] = {},
     above: str = "",
+    wait: str = "",
     browsed: Mapping[str, Any] | None = None,
     status: int = 200,
 ) -> View:
@@ -312,6 +327,7 @@ def _view(
         "files": form.files.with_expiry_problem,
         "takes_uploads": all(field.name != FOLDER or field.kind != "s3_prefix" for field in fields),
         "problems": {**dict.fromkeys(_OWN_FIELDS, ""), **problems},
+        "wait": wait,
         "above": " ".join(filter(None, [above, *left])),
         "browsed": browsed,
         "longest_text": _LONGEST_TEXT,

@@ -95,6 +95,7 @@ _LABELS: Final[Mapping[str, str]] = {
     "expires_at": "the expiry",
     "governed": "whether it is governed",
     "max_concurrent_runs": "the runs at a time",
+    "priority": "the priority",
     "rate_limit_rpm": "the calls a minute",
     "retention_days": "the days to keep run data",
     "source_allow_list": "the source addresses",

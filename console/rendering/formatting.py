@@ -4,8 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from google.protobuf.duration_pb2 import Duration
+
 from console.rendering.text import escaped_json
 from contract.fields import spellings
+from contract.times import approximate, milliseconds_of
 from workflow_api.v1.model_usage_pb2 import ModelUse
 from workflow_api.v1.reviews_pb2 import ApprovalState
 from workflow_api.v1.runs_pb2 import (
@@ -101,6 +104,21 @@ def duration(milliseconds: int) -> str:
             first, second = names.split()
             return f"{seconds // large} {first} {seconds % large // small} {second}"
     raise AssertionError(milliseconds)
+
+
+_SHORT_WAIT_MS: Final = 5_000
+
+
+def start_wait(probable: Duration | None, oldest: Duration | None) -> str:
+    """Says how long a run that is started now will probably wait, or that this is unknown; empty for a short wait.
+
+    `oldest` is how long the oldest waiting run has waited, None if none waits.
+    """
+    if probable is not None and milliseconds_of(probable) > _SHORT_WAIT_MS:
+        return f"A run started now will probably wait {approximate(milliseconds_of(probable))}."
+    if probable is None and oldest is not None and milliseconds_of(oldest) > _SHORT_WAIT_MS:
+        return "Runs wait, and none has begun lately: how long a run started now will wait is not known."
+    return ""
 
 
 def overlap(hours: int) -> str:

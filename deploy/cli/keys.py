@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 from google.protobuf.duration_pb2 import Duration
 
-from contract.fields import SCOPES
+from contract.fields import PRIORITIES, SCOPES
 from contract.times import duration_of
 from deploy.cli.handover import handover
 from deploy.cli.option_names import KEY_OPTIONS, option_names
@@ -69,6 +69,9 @@ DailyTokens = Annotated[
 DailyCost = Annotated[
     str | None, typer.Option("--daily-cost", metavar="USD", help="US dollars of models a UTC day. `any` for no limit.")
 ]
+Priority = Annotated[
+    str | None, typer.Option("--priority", metavar="low|normal|high", help="Of its waiting runs. New keys: normal.")
+]
 Deployment = Annotated[str | None, typer.Option("--deployment", help="The deployment. Default: this one.")]
 Overlap = Annotated[
     str, typer.Option("--overlap", metavar="24h", help="How long the old secret stays valid: 1h, 24h, 3d or 7d.")
@@ -88,6 +91,7 @@ def create(
     max_concurrent: MaxConcurrent = None,
     daily_tokens: DailyTokens = None,
     daily_cost: DailyCost = None,
+    priority: Priority = None,
     description: Description = None,
     deployment: Deployment = None,
     grpc: Grpc = DEFAULT_GRPC,
@@ -107,6 +111,7 @@ def create(
         max_concurrent_runs=max_concurrent,
         daily_tokens=None if daily_tokens in {None, ANY} else whole_tokens(str(daily_tokens)),
         daily_cost_microusd=None if daily_cost in {None, ANY} else microusd(str(daily_cost)),
+        priority=None if priority is None else priority_value(priority),
         deployment_id=deployment,
     )
     with option_names(KEY_OPTIONS), connected(grpc) as backend:
@@ -146,6 +151,7 @@ def edit(
     max_concurrent: MaxConcurrent = None,
     daily_tokens: DailyTokens = None,
     daily_cost: DailyCost = None,
+    priority: Priority = None,
     description: Description = None,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
@@ -168,6 +174,7 @@ def edit(
         clear_daily_tokens=daily_tokens == ANY,
         daily_cost_microusd=None if daily_cost in {None, ANY} else microusd(str(daily_cost)),
         clear_daily_cost_microusd=daily_cost == ANY,
+        priority=None if priority is None else priority_value(priority),
     )
     with option_names(KEY_OPTIONS), connected(grpc) as backend:
         show_key(backend.call(backend.keys.UpdateKey, request), as_json=as_json)
@@ -266,6 +273,13 @@ def scope_values(text: str) -> list[options_pb2.Scope.ValueType]:
         allowed = ", ".join(SCOPES)
         raise typer.BadParameter(f"{unknown[0]!r} is not a scope; allowed are {allowed}", param_hint="--scopes")
     return [SCOPES[name] for name in names]
+
+
+def priority_value(text: str) -> keys_pb2.KeyPriority.ValueType:
+    """Reads a priority."""
+    if text not in PRIORITIES:
+        raise typer.BadParameter(f"{text!r} is none of {', '.join(PRIORITIES)}", param_hint="--priority")
+    return PRIORITIES[text]
 
 
 def workflow_access(text: str) -> keys_pb2.WorkflowAccess:

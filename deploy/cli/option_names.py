@@ -30,6 +30,7 @@ KEY_OPTIONS: Final = {
     "max_concurrent_runs": "--max-concurrent",
     "daily_tokens": "--daily-tokens",
     "daily_cost_microusd": "--daily-cost",
+    "priority": "--priority",
     "deployment_id": "--deployment",
     "overlap_hours": "--overlap",
     "overlap": "--overlap",

@@ -1,12 +1,13 @@
 """Dispatches queued segments to the engine, through the port that engines implement, and deletes expired data."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final, Protocol
 
 from backend.common.clock import Clock
+from backend.common.states import KeyPriority
 from backend.runtime.execution.slots import LEAST_TO_RESERVE
 from backend.runtime.scheduling import sql
 from backend.services.runs.erasure import Removals
@@ -16,6 +17,10 @@ from backend.storage.retention import RetentionJob
 
 _FIRST: Final = 1
 """The rank of a key's oldest waiting segment."""
+
+_TURNS: Final = 8
+_TURN_OF: Final = {3: KeyPriority.NORMAL, 7: KeyPriority.LOW}
+"""The turns, among `_TURNS` dispatches, at which a lower class goes first; at the others the highest class does."""
 
 
 class Engine(Protocol):
@@ -55,6 +60,10 @@ class Launcher:
     key need not wait while other keys' segments, after their steps, use no slot. Without `reserve`, the last place is
     for a key without a submitted segment, if the limit is `LEAST_TO_RESERVE` or more.
 
+    Keys with a higher priority go first, but of eight dispatches at a depth one at least is of each lower class that
+    waits. Among keys of one class the order is by their submitted segments. Turns are counted in this process alone: a
+    restart begins with the higher class.
+
     A segment is marked as dispatched once the engine has it; the run reaper requeues a segment that does not begin.
     """
 
@@ -69,6 +78,7 @@ class Launcher:
         self.waits = True
         """True if segments may be waiting for room, so that the end of a segment must start a round. Thread-safe."""
         self._left_waiting = True
+        self._dispatched = Counter[int]()
 
     def has_room(self, executed: int) -> bool:
         """Returns whether one more segment than `executed` may begin: no segment waits, and the limit is not reached.
@@ -93,13 +103,14 @@ class Launcher:
         chosen = [
             row
             for depth in sorted({row.depth for row in waiting})
-            for row in self._choose([row for row in waiting if row.depth == depth], taken.get(depth, {}), most)
+            for row in self._choose(depth, [row for row in waiting if row.depth == depth], taken.get(depth, {}), most)
         ]
         dispatched = []
         try:
             for row in chosen:
                 self._engine.submit(row.segment_id, row.hand_overs + 1)
                 dispatched.append(row)
+                self._dispatched[row.depth] += 1
         finally:
             if dispatched:
                 mark = partial(sql.mark_dispatched, segments=dispatched, now=self._clock())
@@ -107,25 +118,29 @@ class Launcher:
         self.waits = self._left_waiting = len(dispatched) < len(waiting) or len(waiting) >= most
 
     def _choose(
-        self, waiting: list[sql.WaitingSegmentRow], taken: Mapping[str, int], most: int
+        self, depth: int, waiting: list[sql.WaitingSegmentRow], taken: Mapping[str, int], most: int
     ) -> list[sql.WaitingSegmentRow]:
         """Returns the segments of one depth to submit now; `taken` counts the segments that the engine has, by key."""
         total = sum(taken.values())
         room = max(0, most - total)
         reserve = max(0, 2 * most - max(most, total)) if self._reserve else 0
+        left_free = 0 if self._reserve or most < LEAST_TO_RESERVE else 1
         waiting.sort(key=lambda row: (taken.get(row.key_id, 0) + row.rank, row.created_at, row.segment_id))
+        classes: dict[str, deque[sql.WaitingSegmentRow]] = {priority: deque() for priority in KeyPriority}
+        for row in waiting:
+            classes[row.priority or KeyPriority.NORMAL].append(row)
         by_key = Counter(taken)
         chosen: list[sql.WaitingSegmentRow] = []
-        unchosen: list[sql.WaitingSegmentRow] = []
-        left_free = 0 if self._reserve or most < LEAST_TO_RESERVE else 1
-        for row in waiting:
-            if room - len(chosen) > (left_free if by_key[row.key_id] else 0):
-                chosen.append(row)
-                by_key[row.key_id] += 1
-            else:
-                unchosen.append(row)
-        reserved = [row for row in unchosen if row.rank == _FIRST and not by_key[row.key_id]]
-        return [*chosen, *reserved[:reserve]]
+        while any(classes.values()):
+            turn = _TURN_OF.get((self._dispatched[depth] + len(chosen)) % _TURNS, KeyPriority.HIGH)
+            row = next(classes[priority] for priority in (turn, *KeyPriority) if classes[priority]).popleft()
+            if room - len(chosen) <= (left_free if by_key[row.key_id] else 0):
+                if by_key[row.key_id] or not reserve:
+                    continue
+                reserve -= 1
+            chosen.append(row)
+            by_key[row.key_id] += 1
+        return chosen
 
 
 _LAUNCH_SECONDS: Final = 0.5

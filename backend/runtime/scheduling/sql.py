@@ -21,6 +21,7 @@ from backend.common.states import DISPATCHED, ROOM, RUN_IN_FLIGHT, RunStatus, Se
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.deployment import workers
+from backend.storage.tables.keys import api_keys
 from backend.storage.tables.runs import runs, status_in
 from backend.storage.tables.segments import segments
 
@@ -29,7 +30,7 @@ class WaitingSegmentRow(NamedTuple):
     """A segment that waits to be dispatched.
 
     `hand_overs` counts its dispatches so far, `depth` the ancestors of its run; `rank` is its place, from 1, among the
-    waiting segments of its key and depth.
+    waiting segments of its key and depth; `priority` is of its key, None if no key started the run.
     """
 
     segment_id: str
@@ -38,6 +39,7 @@ class WaitingSegmentRow(NamedTuple):
     key_id: str
     depth: int
     rank: int
+    priority: str | None
 
 
 class TakenRow(NamedTuple):
@@ -108,7 +110,12 @@ _RANKED = (
     .where(_OPEN, _QUEUED, segments.c.handed_over_at.is_(None))
     .subquery()
 )
-_WAITING = Query(WaitingSegmentRow, select(_RANKED).where(_RANKED.c.rank <= bindparam("max_of_a_key")))
+_WAITING = Query(
+    WaitingSegmentRow,
+    select(_RANKED, api_keys.c.priority)
+    .outerjoin(api_keys, api_keys.c.key_id == _RANKED.c.key_id)
+    .where(_RANKED.c.rank <= bindparam("max_of_a_key")),
+)
 _TAKEN = Query(
     TakenRow,
     select_row(TakenRow, runs, taken=func.count())

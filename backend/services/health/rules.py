@@ -10,6 +10,7 @@ from backend.common.certificate_expiry import SOON, VERY_SOON, time_left
 from backend.common.clock import is_recent
 from backend.services.health.sql import ProcessRow, WorkerRow
 from backend.services.runs.backlog_sql import MAX_COUNTED, BacklogRow
+from contract.times import approximate
 from workflow_api.v1 import deployment_health_pb2 as pb
 
 GONE_MS: Final = 60_000
@@ -39,6 +40,7 @@ class HealthFigures:
     backlog: BacklogRow
     database_ms: int
     needs_workers: bool
+    start_wait: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,13 @@ def _queue(figures: HealthFigures) -> Iterator[HealthFinding]:
             pb.HEALTH_TOPIC_QUEUE, True, message, "Start a worker, and look at the logs of those that ended."
         )
     elif waited > _OLD_QUEUE_MS:
+        message = f"The oldest of {_count_text(queued)} queued parts of runs has waited for {waited // 1000:,} seconds"
+        if figures.start_wait:
+            message += f"; a run started now will probably wait {approximate(figures.start_wait)}"
         yield HealthFinding(
             pb.HEALTH_TOPIC_QUEUE,
             waited > _VERY_OLD_QUEUE_MS,
-            f"The oldest of {_count_text(queued)} queued parts of runs has waited for {waited // 1000:,} seconds.",
+            f"{message}.",
             "Start more workers or give them more step slots; if slots are free, look at the logs of backends.",
         )
     ended = [worker for worker in figures.workers if worker.lease_until <= figures.lease_now]

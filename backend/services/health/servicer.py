@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from time import monotonic
-from typing import Literal
+from typing import Final, Literal
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
@@ -19,6 +19,7 @@ from backend.services.health.rules import HealthFigures, findings, is_alive
 from backend.services.health.size_sql import NamedWorkflowRow
 from backend.services.health.sql import ProcessRow, SecretRow, WorkerRow
 from backend.services.runs.backlog_sql import BacklogRow, backlog
+from backend.services.runs.waiting_runs import OF_PEOPLE, Waiting, WaitingRuns, waiting_runs
 from backend.services.workflows.sql import former_name
 from backend.settings import ModelProvider
 from backend.storage.database import Tx
@@ -76,6 +77,7 @@ def _secret(secrets: Secrets, name: str, used_by: list[pb.SecretUser]) -> pb.Nam
     return pb.NamedSecret(name=name, state=pb.SECRET_STATE_SET, kept_in=kept_in, used_by=used_by)
 
 
+_MOST_WAITING: Final = 10
 _SIZE_OF = {
     "sqlite": "SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size)",
     "postgresql": "SELECT pg_database_size(current_database())",
@@ -115,15 +117,18 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
         # Workers renew their leases by the database's own time.
         lease_now = self._services.database.now()
 
-        def work(tx: Tx) -> tuple[list[ProcessRow], list[WorkerRow], BacklogRow, int]:
+        def work(tx: Tx) -> tuple[list[ProcessRow], list[WorkerRow], BacklogRow, WaitingRuns, int]:
             size = tx.connection.execute(_SIZE_OF[self._database]).fetchone()
             database_bytes = int(str(size[0])) if size else 0
-            return sql.all_processes(tx), sql.all_workers(tx), backlog(tx, lease_now), database_bytes
+            work = backlog(tx, lease_now), waiting_runs(tx, now)
+            return sql.all_processes(tx), sql.all_workers(tx), *work, database_bytes
 
         began = monotonic()
-        processes, workers, row, size = self._services.database.snapshot(work)
+        processes, workers, row, waiting, size = self._services.database.snapshot(work)
         took = round((monotonic() - began) * 1000)
-        figures = HealthFigures(now, lease_now, processes, workers, row, took, self._needs_workers)
+        figures = HealthFigures(
+            now, lease_now, processes, workers, row, took, self._needs_workers, waiting.longest_start_wait()
+        )
         return pb.DeploymentHealth(
             checked_at=to_timestamp(now),
             findings=[
@@ -132,12 +137,19 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
             ],
             processes=[_process(each, now) for each in processes],
             leases=[_lease(each) for each in workers],
-            pending=_pending(row, now),
+            pending=_pending(row, waiting, now),
             database=self._database,
             database_bytes=size,
             database_took=to_duration(took),
             object_store=self._object_store,
         )
+
+    def GetStartWait(self, request: pb.GetStartWaitRequest, context: grpc.ServicerContext) -> pb.StartWait:
+        """Returns how long a run that a person starts now will probably wait."""
+        now = self._services.clock()
+        waiting = self._services.database.snapshot(lambda tx: waiting_runs(tx, now))
+        oldest = None if waiting.oldest_at is None else max(0, now - waiting.oldest_at)
+        return pb.StartWait(probable=_duration(waiting.start_wait(OF_PEOPLE)), oldest=_duration(oldest))
 
     def GetRetention(self, request: pb.GetRetentionRequest, context: grpc.ServicerContext) -> pb.Retention:
         """Returns the rules that the upkeep runs."""
@@ -230,7 +242,18 @@ def _lease(row: WorkerRow) -> pb.WorkerLease:
     )
 
 
-def _pending(row: BacklogRow, now: int) -> pb.PendingWork:
+def _duration(milliseconds: int | None) -> Duration | None:
+    return None if milliseconds is None else to_duration(milliseconds)
+
+
+def _waiting(row: Waiting, next_wait: int | None = None) -> pb.WaitingRuns:
+    oldest_since = to_timestamp(row.oldest_at)
+    return pb.WaitingRuns(
+        id=row.id, name=row.name, waiting=row.number, oldest_since=oldest_since, next_wait=_duration(next_wait)
+    )
+
+
+def _pending(row: BacklogRow, waiting: WaitingRuns, now: int) -> pb.PendingWork:
     waited = None if row.oldest_queued_at is None else to_duration(max(0, now - row.oldest_queued_at))
     return pb.PendingWork(
         runs_queued=row.runs_queued,
@@ -242,4 +265,7 @@ def _pending(row: BacklogRow, now: int) -> pb.PendingWork:
         removals=row.removals_of_runs + row.removals_of_objects,
         publications=row.publications,
         webhook_deliveries=row.webhook_deliveries,
+        by_workflow=[_waiting(each) for each in waiting.by_workflow()[:_MOST_WAITING]],
+        by_key=[_waiting(each, waiting.start_wait(each.id)) for each in waiting.by_key()[:_MOST_WAITING]],
+        start_wait=_duration(waiting.longest_start_wait()),
     )

@@ -15,7 +15,7 @@ from backend.services.keys import rules, sql
 from backend.services.keys.messages import MODE_NAMES
 from backend.services.keys.rules import new_external_id, new_key_id, new_secret, sha256_hex
 from backend.storage.database import Tx
-from contract.fields import given_or_default, given_or_default_duration
+from contract.fields import PRIORITY_SPELLINGS, given_or_default, given_or_default_duration
 from contract.times import milliseconds_of
 from workflow_api.v1 import errors_pb2, keys_pb2
 
@@ -77,6 +77,7 @@ class KeyAdministration:
             "revoked_at": None,
             "daily_tokens": request.daily_tokens if request.HasField("daily_tokens") else None,
             "daily_cost_microusd": request.daily_cost_microusd if request.HasField("daily_cost_microusd") else None,
+            "priority": PRIORITY_SPELLINGS[request.priority or keys_pb2.KEY_PRIORITY_NORMAL],
             **_access_columns(access),
         }
 
@@ -229,6 +230,8 @@ def _updated_columns(request: keys_pb2.UpdateKeyRequest, row: sql.KeyRow) -> dic
     if request.clear_allowed_hours:
         columns |= {"start_hour": None, "end_hour": None}
     columns |= {name: None for name in _MODEL_LIMITS if getattr(request, f"clear_{name}")}
+    if request.priority:
+        columns["priority"] = PRIORITY_SPELLINGS[request.priority]
     if request.HasField("lifetime"):
         columns["expires_at"] = row.created_at + milliseconds_of(request.lifetime)
     return columns

@@ -6,6 +6,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.services.keys.rules import scope_numbers, state_of
 from backend.services.keys.sql import CallerKeyRow, KeyRow, KeySearchRow, MirroredKeyRow
+from contract.fields import PRIORITIES
 from contract.times import to_timestamp
 from workflow_api.v1 import edge_pb2, keys_pb2
 
@@ -56,6 +57,7 @@ def key_record(row: KeyRow, now: int) -> keys_pb2.KeyRecord:
         daily_cost_microusd=row.daily_cost_microusd,
         tokens_today=row.tokens_today,
         cost_today_microusd=row.cost_today_microusd,
+        priority=PRIORITIES[row.priority],
     )
 
 

@@ -70,6 +70,7 @@ class KeyRow(NamedTuple):
     revoked_at: int | None
     daily_tokens: int | None
     daily_cost_microusd: int | None
+    priority: str
     quota_used_today: int
     active_runs: int
     tokens_today: int

@@ -22,7 +22,7 @@ CREATE TABLE api_keys (
 	rate_limit_rpm INTEGER NOT NULL, 
 	daily_run_quota INTEGER NOT NULL, 
 	max_concurrent_runs INTEGER NOT NULL, 
-	revoked_at BIGINT, daily_tokens BIGINT, daily_cost_microusd BIGINT, 
+	revoked_at BIGINT, daily_tokens BIGINT, daily_cost_microusd BIGINT, priority TEXT DEFAULT 'normal' NOT NULL, 
 	CONSTRAINT pk_api_keys PRIMARY KEY (key_id)
 );
 CREATE TABLE audit_records (
@@ -703,4 +703,4 @@ CREATE TABLE interruptions (
 
 ;
 CREATE INDEX ix_interruptions_due ON interruptions (due_at) WHERE due_at IS NOT NULL;
-INSERT INTO alembic_version (version_num) VALUES ('0043');
+INSERT INTO alembic_version (version_num) VALUES ('0044');

@@ -36,6 +36,8 @@ api_keys = Table(
     # Most tokens and cost of a UTC day; null for no limit.
     Column("daily_tokens", BigInteger),
     Column("daily_cost_microusd", BigInteger),
+    # `low`, `normal` or `high`.
+    Column("priority", Text, nullable=False, server_default="normal"),
 )
 
 

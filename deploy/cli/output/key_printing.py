@@ -73,6 +73,7 @@ KEY_DETAILS: Final = (
     TableColumn("runs in flight", lambda record: f"{record['active_runs']} of {record['max_concurrent_runs']}"),
     TableColumn("tokens today", lambda record: _of_limit(record, "tokens_today", "daily_tokens")),
     TableColumn("cost today", lambda record: _of_limit(record, "cost_today_microusd", "daily_cost_microusd")),
+    TableColumn("priority", "priority"),
     TableColumn("created_at", "created_at", Form.TIME),
     TableColumn("expires_at", "expires_at", Form.TIME),
     TableColumn("rotating_until", "rotating_until", Form.TIME),

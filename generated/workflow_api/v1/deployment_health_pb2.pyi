@@ -94,6 +94,104 @@ HEALTH_TOPIC_CERTIFICATES: HealthTopic.ValueType  # 7
 Global___HealthTopic: _TypeAlias = HealthTopic  # noqa: Y015
 
 @_typing.final
+class GetStartWaitRequest(_message.Message):
+    """Asks how long a run that a person starts now will probably wait."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetStartWaitRequest: _TypeAlias = GetStartWaitRequest  # noqa: Y015
+
+@_typing.final
+class StartWait(_message.Message):
+    """How long a start will probably wait, estimated from the runs that wait before it and how fast runs begin."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROBABLE_FIELD_NUMBER: _builtins.int
+    OLDEST_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def probable(self) -> _duration_pb2.Duration:
+        """The estimate, zero where no run waits; absent where it is unknown, because none has begun since."""
+
+    @_builtins.property
+    def oldest(self) -> _duration_pb2.Duration:
+        """How long the oldest waiting run has waited; absent where none waits."""
+
+    def __init__(
+        self,
+        *,
+        probable: _duration_pb2.Duration | None = ...,
+        oldest: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_oldest", b"_oldest", "_probable", b"_probable", "oldest", b"oldest", "probable", b"probable"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_oldest", b"_oldest", "_probable", b"_probable", "oldest", b"oldest", "probable", b"probable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__oldest: _TypeAlias = _typing.Literal["oldest"]  # noqa: Y015
+    _WhichOneofArgType__oldest: _TypeAlias = _typing.Literal["_oldest", b"_oldest"]  # noqa: Y015
+    _WhichOneofReturnType__probable: _TypeAlias = _typing.Literal["probable"]  # noqa: Y015
+    _WhichOneofArgType__probable: _TypeAlias = _typing.Literal["_probable", b"_probable"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__oldest) -> _WhichOneofReturnType__oldest | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__probable) -> _WhichOneofReturnType__probable | None: ...
+
+Global___StartWait: _TypeAlias = StartWait  # noqa: Y015
+
+@_typing.final
+class WaitingRuns(_message.Message):
+    """Runs of one workflow or one key that wait for a process."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    OLDEST_SINCE_FIELD_NUMBER: _builtins.int
+    NEXT_WAIT_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """Id of the workflow or key; empty for runs that no key started."""
+    name: _builtins.str
+    """Its name; empty where it has none any more."""
+    waiting: _builtins.int
+    """How many wait."""
+    @_builtins.property
+    def oldest_since(self) -> _timestamp_pb2.Timestamp:
+        """Since when the oldest of them waits."""
+
+    @_builtins.property
+    def next_wait(self) -> _duration_pb2.Duration:
+        """How long a further run of this key will probably wait; absent for a workflow, and where it is unknown."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        waiting: _builtins.int = ...,
+        oldest_since: _timestamp_pb2.Timestamp | None = ...,
+        next_wait: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_wait", b"_next_wait", "next_wait", b"next_wait", "oldest_since", b"oldest_since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_wait", b"_next_wait", "id", b"id", "name", b"name", "next_wait", b"next_wait", "oldest_since", b"oldest_since", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__next_wait: _TypeAlias = _typing.Literal["next_wait"]  # noqa: Y015
+    _WhichOneofArgType__next_wait: _TypeAlias = _typing.Literal["_next_wait", b"_next_wait"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_wait) -> _WhichOneofReturnType__next_wait | None: ...
+
+Global___WaitingRuns: _TypeAlias = WaitingRuns  # noqa: Y015
+
+@_typing.final
 class GetRetentionRequest(_message.Message):
     """Asks what is kept for how long."""
 
@@ -607,6 +705,9 @@ class PendingWork(_message.Message):
     REMOVALS_FIELD_NUMBER: _builtins.int
     PUBLICATIONS_FIELD_NUMBER: _builtins.int
     WEBHOOK_DELIVERIES_FIELD_NUMBER: _builtins.int
+    BY_WORKFLOW_FIELD_NUMBER: _builtins.int
+    BY_KEY_FIELD_NUMBER: _builtins.int
+    START_WAIT_FIELD_NUMBER: _builtins.int
     runs_queued: _builtins.int
     """Runs that have not begun."""
     runs_running: _builtins.int
@@ -627,6 +728,18 @@ class PendingWork(_message.Message):
     def oldest_queued(self) -> _duration_pb2.Duration:
         """How long the oldest of them has waited; absent where none waits."""
 
+    @_builtins.property
+    def by_workflow(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitingRuns]:
+        """The workflows with the most waiting runs, at most 10, the most first."""
+
+    @_builtins.property
+    def by_key(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitingRuns]:
+        """The keys with the most waiting runs, at most 10, the most first."""
+
+    @_builtins.property
+    def start_wait(self) -> _duration_pb2.Duration:
+        """The longest time that a run started now will probably wait, by any key; absent where it is unknown."""
+
     def __init__(
         self,
         *,
@@ -639,14 +752,22 @@ class PendingWork(_message.Message):
         removals: _builtins.int = ...,
         publications: _builtins.int = ...,
         webhook_deliveries: _builtins.int = ...,
+        by_workflow: _abc.Iterable[Global___WaitingRuns] | None = ...,
+        by_key: _abc.Iterable[Global___WaitingRuns] | None = ...,
+        start_wait: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_oldest_queued", b"_oldest_queued", "oldest_queued", b"oldest_queued"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_oldest_queued", b"_oldest_queued", "_start_wait", b"_start_wait", "oldest_queued", b"oldest_queued", "start_wait", b"start_wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_oldest_queued", b"_oldest_queued", "oldest_queued", b"oldest_queued", "publications", b"publications", "removals", b"removals", "runs_queued", b"runs_queued", "runs_running", b"runs_running", "runs_waiting_for_approval", b"runs_waiting_for_approval", "segments_queued", b"segments_queued", "sweeps", b"sweeps", "webhook_deliveries", b"webhook_deliveries"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_oldest_queued", b"_oldest_queued", "_start_wait", b"_start_wait", "by_key", b"by_key", "by_workflow", b"by_workflow", "oldest_queued", b"oldest_queued", "publications", b"publications", "removals", b"removals", "runs_queued", b"runs_queued", "runs_running", b"runs_running", "runs_waiting_for_approval", b"runs_waiting_for_approval", "segments_queued", b"segments_queued", "start_wait", b"start_wait", "sweeps", b"sweeps", "webhook_deliveries", b"webhook_deliveries"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__oldest_queued: _TypeAlias = _typing.Literal["oldest_queued"]  # noqa: Y015
     _WhichOneofArgType__oldest_queued: _TypeAlias = _typing.Literal["_oldest_queued", b"_oldest_queued"]  # noqa: Y015
+    _WhichOneofReturnType__start_wait: _TypeAlias = _typing.Literal["start_wait"]  # noqa: Y015
+    _WhichOneofArgType__start_wait: _TypeAlias = _typing.Literal["_start_wait", b"_start_wait"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__oldest_queued) -> _WhichOneofReturnType__oldest_queued | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__start_wait) -> _WhichOneofReturnType__start_wait | None: ...
 
 Global___PendingWork: _TypeAlias = PendingWork  # noqa: Y015
 

@@ -40,6 +40,11 @@ class DeploymentHealthServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetDeploymentHealthRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.DeploymentHealth.FromString,
                 _registered_method=True)
+        self.GetStartWait = channel.unary_unary(
+                '/workflow_api.v1.DeploymentHealthService/GetStartWait',
+                request_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetStartWaitRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.StartWait.FromString,
+                _registered_method=True)
         self.GetRetention = channel.unary_unary(
                 '/workflow_api.v1.DeploymentHealthService/GetRetention',
                 request_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetRetentionRequest.SerializeToString,
@@ -63,6 +68,13 @@ class DeploymentHealthServiceServicer:
 
     def GetDeploymentHealth(self, request, context):
         """All of it, as the asked backend finds it now; what processes report is up to 15 seconds old.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetStartWait(self, request, context):
+        """How long a run that a person starts now will probably wait.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -96,6 +108,11 @@ def add_DeploymentHealthServiceServicer_to_server(servicer, server):
                     servicer.GetDeploymentHealth,
                     request_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetDeploymentHealthRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.DeploymentHealth.SerializeToString,
+            ),
+            'GetStartWait': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStartWait,
+                    request_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetStartWaitRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.StartWait.SerializeToString,
             ),
             'GetRetention': grpc.unary_unary_rpc_method_handler(
                     servicer.GetRetention,
@@ -141,6 +158,33 @@ class DeploymentHealthService:
             '/workflow_api.v1.DeploymentHealthService/GetDeploymentHealth',
             workflow__api_dot_v1_dot_deployment__health__pb2.GetDeploymentHealthRequest.SerializeToString,
             workflow__api_dot_v1_dot_deployment__health__pb2.DeploymentHealth.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStartWait(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.DeploymentHealthService/GetStartWait',
+            workflow__api_dot_v1_dot_deployment__health__pb2.GetStartWaitRequest.SerializeToString,
+            workflow__api_dot_v1_dot_deployment__health__pb2.StartWait.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,6 +35,8 @@ class DeploymentHealthServiceStub:
     def __new__(cls, channel: _aio.Channel) -> DeploymentHealthServiceAsyncStub: ...
     GetDeploymentHealth: _grpc.UnaryUnaryMultiCallable[_deployment_health_pb2.GetDeploymentHealthRequest, _deployment_health_pb2.DeploymentHealth]
     """All of it, as the asked backend finds it now; what processes report is up to 15 seconds old."""
+    GetStartWait: _grpc.UnaryUnaryMultiCallable[_deployment_health_pb2.GetStartWaitRequest, _deployment_health_pb2.StartWait]
+    """How long a run that a person starts now will probably wait."""
     GetRetention: _grpc.UnaryUnaryMultiCallable[_deployment_health_pb2.GetRetentionRequest, _deployment_health_pb2.Retention]
     """What is kept for how long, and when something is removed next."""
     ListWorkflowSizes: _grpc.UnaryUnaryMultiCallable[_deployment_health_pb2.ListWorkflowSizesRequest, _deployment_health_pb2.ListWorkflowSizesResponse]
@@ -49,6 +51,8 @@ class DeploymentHealthServiceAsyncStub(DeploymentHealthServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetDeploymentHealth: _aio.UnaryUnaryMultiCallable[_deployment_health_pb2.GetDeploymentHealthRequest, _deployment_health_pb2.DeploymentHealth]  # type: ignore[assignment]
     """All of it, as the asked backend finds it now; what processes report is up to 15 seconds old."""
+    GetStartWait: _aio.UnaryUnaryMultiCallable[_deployment_health_pb2.GetStartWaitRequest, _deployment_health_pb2.StartWait]  # type: ignore[assignment]
+    """How long a run that a person starts now will probably wait."""
     GetRetention: _aio.UnaryUnaryMultiCallable[_deployment_health_pb2.GetRetentionRequest, _deployment_health_pb2.Retention]  # type: ignore[assignment]
     """What is kept for how long, and when something is removed next."""
     ListWorkflowSizes: _aio.UnaryUnaryMultiCallable[_deployment_health_pb2.ListWorkflowSizesRequest, _deployment_health_pb2.ListWorkflowSizesResponse]  # type: ignore[assignment]
@@ -66,6 +70,14 @@ class DeploymentHealthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_deployment_health_pb2.DeploymentHealth, _abc.Awaitable[_deployment_health_pb2.DeploymentHealth]]:
         """All of it, as the asked backend finds it now; what processes report is up to 15 seconds old."""
+
+    @_abc_1.abstractmethod
+    def GetStartWait(
+        self,
+        request: _deployment_health_pb2.GetStartWaitRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_deployment_health_pb2.StartWait, _abc.Awaitable[_deployment_health_pb2.StartWait]]:
+        """How long a run that a person starts now will probably wait."""
 
     @_abc_1.abstractmethod
     def GetRetention(

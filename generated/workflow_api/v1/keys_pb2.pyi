@@ -22,6 +22,34 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _KeyPriority:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _KeyPriorityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_KeyPriority.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    KEY_PRIORITY_UNSPECIFIED: _KeyPriority.ValueType  # 0
+    """Not known; `normal` for a new key."""
+    KEY_PRIORITY_LOW: _KeyPriority.ValueType  # 1
+    """After the others."""
+    KEY_PRIORITY_NORMAL: _KeyPriority.ValueType  # 2
+    """As runs that no key starts."""
+    KEY_PRIORITY_HIGH: _KeyPriority.ValueType  # 3
+    """Before the others."""
+
+class KeyPriority(_KeyPriority, metaclass=_KeyPriorityEnumTypeWrapper):
+    """Class of a key's runs among those that wait: of eight that begin, one at least is of each lower class that waits."""
+
+KEY_PRIORITY_UNSPECIFIED: KeyPriority.ValueType  # 0
+"""Not known; `normal` for a new key."""
+KEY_PRIORITY_LOW: KeyPriority.ValueType  # 1
+"""After the others."""
+KEY_PRIORITY_NORMAL: KeyPriority.ValueType  # 2
+"""As runs that no key starts."""
+KEY_PRIORITY_HIGH: KeyPriority.ValueType  # 3
+"""Before the others."""
+Global___KeyPriority: _TypeAlias = KeyPriority  # noqa: Y015
+
 @_typing.final
 class WorkflowAccess(_message.Message):
     """Which workflows a key may run."""
@@ -185,6 +213,7 @@ class KeyRecord(_message.Message):
     DAILY_COST_MICROUSD_FIELD_NUMBER: _builtins.int
     TOKENS_TODAY_FIELD_NUMBER: _builtins.int
     COST_TODAY_MICROUSD_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
     description: _builtins.str
     """Description given by the administrator."""
     state: _builtins.str
@@ -197,6 +226,8 @@ class KeyRecord(_message.Message):
     """Input and output tokens used in the present UTC day."""
     cost_today_microusd: _builtins.int
     """Millionths of a US dollar that they cost, by known prices."""
+    priority: Global___KeyPriority.ValueType
+    """Its class among the runs that wait."""
     @_builtins.property
     def key(self) -> Global___ApiKey:
         """What the caller sees too."""
@@ -236,10 +267,11 @@ class KeyRecord(_message.Message):
         daily_cost_microusd: _builtins.int | None = ...,
         tokens_today: _builtins.int = ...,
         cost_today_microusd: _builtins.int = ...,
+        priority: Global___KeyPriority.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_tokens", b"_daily_tokens", "_revoked_at", b"_revoked_at", "_rotating_until", b"_rotating_until", "allowed_hours", b"allowed_hours", "created_at", b"created_at", "daily_cost_microusd", b"daily_cost_microusd", "daily_tokens", b"daily_tokens", "key", b"key", "revoked_at", b"revoked_at", "rotating_until", b"rotating_until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_tokens", b"_daily_tokens", "_revoked_at", b"_revoked_at", "_rotating_until", b"_rotating_until", "allowed_hours", b"allowed_hours", "cost_today_microusd", b"cost_today_microusd", "created_at", b"created_at", "daily_cost_microusd", b"daily_cost_microusd", "daily_tokens", b"daily_tokens", "description", b"description", "key", b"key", "revoked_at", b"revoked_at", "rotating_until", b"rotating_until", "source_allow_list", b"source_allow_list", "state", b"state", "tokens_today", b"tokens_today"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_tokens", b"_daily_tokens", "_revoked_at", b"_revoked_at", "_rotating_until", b"_rotating_until", "allowed_hours", b"allowed_hours", "cost_today_microusd", b"cost_today_microusd", "created_at", b"created_at", "daily_cost_microusd", b"daily_cost_microusd", "daily_tokens", b"daily_tokens", "description", b"description", "key", b"key", "priority", b"priority", "revoked_at", b"revoked_at", "rotating_until", b"rotating_until", "source_allow_list", b"source_allow_list", "state", b"state", "tokens_today", b"tokens_today"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__allowed_hours: _TypeAlias = _typing.Literal["allowed_hours"]  # noqa: Y015
     _WhichOneofArgType__allowed_hours: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours"]  # noqa: Y015
@@ -283,6 +315,7 @@ class CreateKeyRequest(_message.Message):
     DEPLOYMENT_ID_FIELD_NUMBER: _builtins.int
     DAILY_TOKENS_FIELD_NUMBER: _builtins.int
     DAILY_COST_MICROUSD_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name."""
     description: _builtins.str
@@ -299,6 +332,8 @@ class CreateKeyRequest(_message.Message):
     """Input and output tokens that calls to models by its runs may use in a UTC day; absent means no limit."""
     daily_cost_microusd: _builtins.int
     """Millionths of a US dollar that these calls may cost in a UTC day, by known prices; absent means no limit."""
+    priority: Global___KeyPriority.ValueType
+    """Class of its runs among those that wait; absent means `normal`."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_options_pb2.Scope.ValueType]:
         """At least one scope; `runs:create` brings `workflows:read` with it."""
@@ -335,10 +370,11 @@ class CreateKeyRequest(_message.Message):
         deployment_id: _builtins.str | None = ...,
         daily_tokens: _builtins.int | None = ...,
         daily_cost_microusd: _builtins.int | None = ...,
+        priority: Global___KeyPriority.ValueType | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_run_quota", b"_daily_run_quota", "_daily_tokens", b"_daily_tokens", "_deployment_id", b"_deployment_id", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_rate_limit_rpm", b"_rate_limit_rpm", "allowed_hours", b"allowed_hours", "daily_cost_microusd", b"daily_cost_microusd", "daily_run_quota", b"daily_run_quota", "daily_tokens", b"daily_tokens", "deployment_id", b"deployment_id", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "rate_limit_rpm", b"rate_limit_rpm", "workflow_access", b"workflow_access"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_run_quota", b"_daily_run_quota", "_daily_tokens", b"_daily_tokens", "_deployment_id", b"_deployment_id", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_priority", b"_priority", "_rate_limit_rpm", b"_rate_limit_rpm", "allowed_hours", b"allowed_hours", "daily_cost_microusd", b"daily_cost_microusd", "daily_run_quota", b"daily_run_quota", "daily_tokens", b"daily_tokens", "deployment_id", b"deployment_id", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "priority", b"priority", "rate_limit_rpm", b"rate_limit_rpm", "workflow_access", b"workflow_access"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_run_quota", b"_daily_run_quota", "_daily_tokens", b"_daily_tokens", "_deployment_id", b"_deployment_id", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_rate_limit_rpm", b"_rate_limit_rpm", "allowed_hours", b"allowed_hours", "daily_cost_microusd", b"daily_cost_microusd", "daily_run_quota", b"daily_run_quota", "daily_tokens", b"daily_tokens", "deployment_id", b"deployment_id", "description", b"description", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_run_quota", b"_daily_run_quota", "_daily_tokens", b"_daily_tokens", "_deployment_id", b"_deployment_id", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_priority", b"_priority", "_rate_limit_rpm", b"_rate_limit_rpm", "allowed_hours", b"allowed_hours", "daily_cost_microusd", b"daily_cost_microusd", "daily_run_quota", b"daily_run_quota", "daily_tokens", b"daily_tokens", "deployment_id", b"deployment_id", "description", b"description", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "priority", b"priority", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__allowed_hours: _TypeAlias = _typing.Literal["allowed_hours"]  # noqa: Y015
     _WhichOneofArgType__allowed_hours: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours"]  # noqa: Y015
@@ -354,6 +390,8 @@ class CreateKeyRequest(_message.Message):
     _WhichOneofArgType__lifetime: _TypeAlias = _typing.Literal["_lifetime", b"_lifetime"]  # noqa: Y015
     _WhichOneofReturnType__max_concurrent_runs: _TypeAlias = _typing.Literal["max_concurrent_runs"]  # noqa: Y015
     _WhichOneofArgType__max_concurrent_runs: _TypeAlias = _typing.Literal["_max_concurrent_runs", b"_max_concurrent_runs"]  # noqa: Y015
+    _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
+    _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
     _WhichOneofReturnType__rate_limit_rpm: _TypeAlias = _typing.Literal["rate_limit_rpm"]  # noqa: Y015
     _WhichOneofArgType__rate_limit_rpm: _TypeAlias = _typing.Literal["_rate_limit_rpm", b"_rate_limit_rpm"]  # noqa: Y015
     @_typing.overload
@@ -370,6 +408,8 @@ class CreateKeyRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__lifetime) -> _WhichOneofReturnType__lifetime | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_concurrent_runs) -> _WhichOneofReturnType__max_concurrent_runs | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__rate_limit_rpm) -> _WhichOneofReturnType__rate_limit_rpm | None: ...
 
@@ -652,6 +692,7 @@ class UpdateKeyRequest(_message.Message):
     DAILY_COST_MICROUSD_FIELD_NUMBER: _builtins.int
     CLEAR_DAILY_TOKENS_FIELD_NUMBER: _builtins.int
     CLEAR_DAILY_COST_MICROUSD_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
     key_id: _builtins.str
     """The key id."""
     name: _builtins.str
@@ -674,6 +715,8 @@ class UpdateKeyRequest(_message.Message):
     """Ends the daily limit of tokens."""
     clear_daily_cost_microusd: _builtins.bool
     """Ends the daily limit of cost."""
+    priority: Global___KeyPriority.ValueType
+    """New class of its runs among those that wait."""
     @_builtins.property
     def scopes(self) -> Global___ScopeList:
         """New scopes."""
@@ -713,10 +756,11 @@ class UpdateKeyRequest(_message.Message):
         daily_cost_microusd: _builtins.int | None = ...,
         clear_daily_tokens: _builtins.bool = ...,
         clear_daily_cost_microusd: _builtins.bool = ...,
+        priority: Global___KeyPriority.ValueType | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_run_quota", b"_daily_run_quota", "_daily_tokens", b"_daily_tokens", "_description", b"_description", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_name", b"_name", "_rate_limit_rpm", b"_rate_limit_rpm", "_scopes", b"_scopes", "_source_allow_list", b"_source_allow_list", "_workflow_access", b"_workflow_access", "allowed_hours", b"allowed_hours", "daily_cost_microusd", b"daily_cost_microusd", "daily_run_quota", b"daily_run_quota", "daily_tokens", b"daily_tokens", "description", b"description", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_run_quota", b"_daily_run_quota", "_daily_tokens", b"_daily_tokens", "_description", b"_description", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_name", b"_name", "_priority", b"_priority", "_rate_limit_rpm", b"_rate_limit_rpm", "_scopes", b"_scopes", "_source_allow_list", b"_source_allow_list", "_workflow_access", b"_workflow_access", "allowed_hours", b"allowed_hours", "daily_cost_microusd", b"daily_cost_microusd", "daily_run_quota", b"daily_run_quota", "daily_tokens", b"daily_tokens", "description", b"description", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "priority", b"priority", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_run_quota", b"_daily_run_quota", "_daily_tokens", b"_daily_tokens", "_description", b"_description", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_name", b"_name", "_rate_limit_rpm", b"_rate_limit_rpm", "_scopes", b"_scopes", "_source_allow_list", b"_source_allow_list", "_workflow_access", b"_workflow_access", "allowed_hours", b"allowed_hours", "clear_allowed_hours", b"clear_allowed_hours", "clear_daily_cost_microusd", b"clear_daily_cost_microusd", "clear_daily_tokens", b"clear_daily_tokens", "daily_cost_microusd", b"daily_cost_microusd", "daily_run_quota", b"daily_run_quota", "daily_tokens", b"daily_tokens", "description", b"description", "key_id", b"key_id", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_cost_microusd", b"_daily_cost_microusd", "_daily_run_quota", b"_daily_run_quota", "_daily_tokens", b"_daily_tokens", "_description", b"_description", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_name", b"_name", "_priority", b"_priority", "_rate_limit_rpm", b"_rate_limit_rpm", "_scopes", b"_scopes", "_source_allow_list", b"_source_allow_list", "_workflow_access", b"_workflow_access", "allowed_hours", b"allowed_hours", "clear_allowed_hours", b"clear_allowed_hours", "clear_daily_cost_microusd", b"clear_daily_cost_microusd", "clear_daily_tokens", b"clear_daily_tokens", "daily_cost_microusd", b"daily_cost_microusd", "daily_run_quota", b"daily_run_quota", "daily_tokens", b"daily_tokens", "description", b"description", "key_id", b"key_id", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "priority", b"priority", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__allowed_hours: _TypeAlias = _typing.Literal["allowed_hours"]  # noqa: Y015
     _WhichOneofArgType__allowed_hours: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours"]  # noqa: Y015
@@ -734,6 +778,8 @@ class UpdateKeyRequest(_message.Message):
     _WhichOneofArgType__max_concurrent_runs: _TypeAlias = _typing.Literal["_max_concurrent_runs", b"_max_concurrent_runs"]  # noqa: Y015
     _WhichOneofReturnType__name: _TypeAlias = _typing.Literal["name"]  # noqa: Y015
     _WhichOneofArgType__name: _TypeAlias = _typing.Literal["_name", b"_name"]  # noqa: Y015
+    _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
+    _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
     _WhichOneofReturnType__rate_limit_rpm: _TypeAlias = _typing.Literal["rate_limit_rpm"]  # noqa: Y015
     _WhichOneofArgType__rate_limit_rpm: _TypeAlias = _typing.Literal["_rate_limit_rpm", b"_rate_limit_rpm"]  # noqa: Y015
     _WhichOneofReturnType__scopes: _TypeAlias = _typing.Literal["scopes"]  # noqa: Y015
@@ -758,6 +804,8 @@ class UpdateKeyRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_concurrent_runs) -> _WhichOneofReturnType__max_concurrent_runs | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__name) -> _WhichOneofReturnType__name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__rate_limit_rpm) -> _WhichOneofReturnType__rate_limit_rpm | None: ...
     @_typing.overload

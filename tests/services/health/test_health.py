@@ -116,7 +116,7 @@ def test_the_size_of_the_database_and_its_kind_are_told(caller: Caller, database
     assert found.database == ("sqlite" if database_url is None else "postgresql")
     assert found.database_bytes > 10_000
     assert found.object_store == "folder"
-    assert found.pending == deployment_health_pb2.PendingWork()
+    assert found.pending == deployment_health_pb2.PendingWork(start_wait=Duration())
 
 
 def test_every_kind_of_data_has_its_time_and_runs_that_of_the_record(caller: Caller) -> None:

@@ -328,6 +328,17 @@ def test_every_field_but_the_deployment_can_be_edited(keys: Caller) -> None:
     assert mirrored(keys, made.record.key.key_id).secret_sha256 == sha256(made.key_value.partition(".")[2])
 
 
+def test_a_key_has_the_normal_priority_until_an_audited_change(keys: Caller, deployment: Caller) -> None:
+    made = create(keys).record
+    assert made.priority == keys_pb2.KEY_PRIORITY_NORMAL
+    request = keys_pb2.UpdateKeyRequest(key_id=made.key.key_id, priority=keys_pb2.KEY_PRIORITY_HIGH)
+    assert keys("UpdateKey", request).priority == keys_pb2.KEY_PRIORITY_HIGH
+    renamed = keys_pb2.UpdateKeyRequest(key_id=made.key.key_id, name="Other")
+    assert keys("UpdateKey", renamed).priority == keys_pb2.KEY_PRIORITY_HIGH
+    trail = deployment("ListAuditRecords", audit_pb2.ListAuditRecordsRequest(target=made.key.key_id)).items
+    assert [json.loads(each.details).get("priority") for each in trail] == [None, "high", None]
+
+
 def test_a_daily_limit_of_models_is_ended_by_an_edit(keys: Caller) -> None:
     made = create(keys, daily_tokens=10, daily_cost_microusd=20).record
     assert (made.daily_tokens, made.daily_cost_microusd, made.tokens_today, made.cost_today_microusd) == (10, 20, 0, 0)

@@ -1,7 +1,10 @@
 """The launcher and the run reaper, round by round."""
 
 import contextlib
+from itertools import pairwise
 from pathlib import Path
+from random import Random
+from typing import Final
 
 import pytest
 from sqlalchemy import bindparam, update
@@ -11,9 +14,13 @@ from backend.services.runs import lifecycle, lifecycle_sql
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.statements import Command
 from backend.storage.tables.runs import runs
+from contract.fields import PRIORITIES
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
 from tests.services.runtime.rounds import Rounds, segment_of
+from workflow_api.v1 import keys_pb2
+
+HIGH: Final = ("high", "high")
 
 
 @pytest.fixture
@@ -62,6 +69,44 @@ def test_a_key_with_running_segments_comes_after_one_without(world: World, round
     other = world.started(key=world.new_key())
     rounds.launcher.launch()
     assert rounds.engine.submitted[3:] == [segment_of(world, other)]
+
+
+def test_keys_of_higher_priority_go_first_and_keys_of_one_class_take_turns(world: World) -> None:
+    rounds = Rounds(world, most=8)
+    keys = [world.new_key(priority=PRIORITIES[name], max_concurrent_runs=100) for name in ("low", "normal", *HIGH)]
+    of = {segment_of(world, world.started(key=key)): place for place, key in enumerate(keys) for _ in range(8)}
+    rounds.launcher.launch()
+    assert [of[each] for each in rounds.engine.submitted] == [2, 3, 2, 1, 3, 2, 3, 0]
+
+
+def test_a_changed_priority_counts_for_runs_that_wait_already(world: World, rounds: Rounds) -> None:
+    other = world.new_key()
+    first, second = world.started(), world.started(key=other)
+    world.keys("UpdateKey", keys_pb2.UpdateKeyRequest(key_id=other, priority=keys_pb2.KEY_PRIORITY_HIGH))
+    rounds.launcher.launch()
+    assert rounds.engine.submitted == [segment_of(world, run_id) for run_id in (second, first)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_eight_dispatches_one_at_least_is_of_each_class_that_waits(world: World, seed: int) -> None:
+    chance = Random(seed)
+    rounds = Rounds(world, most=16)
+    runs: dict[str, tuple[str, str]] = {}
+    for name in (*PRIORITIES, *PRIORITIES):
+        key = world.new_key(priority=PRIORITIES[name], max_concurrent_runs=100)
+        for run_id in (world.started(key=key) for _ in range(chance.randint(6, 14))):
+            runs[segment_of(world, run_id)] = (run_id, name)
+    ended = 0
+    while len(rounds.engine.submitted) < len(runs):
+        rounds.launcher.launch()
+        for segment in rounds.engine.submitted[ended : ended + chance.randint(1, 3)]:
+            world.begin(runs[segment][0])
+            world.close(runs[segment][0])
+            ended += 1
+    order = [runs[segment][1] for segment in rounds.engine.submitted]
+    for name in PRIORITIES:
+        places = [place for place, each in enumerate(order) if each == name]
+        assert max(later - before for before, later in pairwise([-1, *places])) <= 8, order
 
 
 def test_a_segment_dispatched_to_a_dead_process_is_dispatched_again(world: World, rounds: Rounds) -> None:

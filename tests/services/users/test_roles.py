@@ -51,6 +51,7 @@ MATRIX = {
     | {"FindWorkflows": "aopvc", "GetAgentCode": "aov", "DeleteDefinition": "a", "RestoreWorkflowVersion": "a"},
     "DeploymentHealth": {
         "GetDeploymentHealth": "aov",
+        "GetStartWait": "ao",
         "GetRetention": "aov",
         "GetSecretUse": "a",
         "ListWorkflowSizes": "a",

@@ -144,6 +144,7 @@ def add_key(services: Services) -> Callable[..., str]:
             "daily_run_quota": 100,
             "daily_tokens": None,
             "daily_cost_microusd": None,
+            "priority": "normal",
             "max_concurrent_runs": 10,
             "revoked_at": None,
         }

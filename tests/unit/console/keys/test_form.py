@@ -7,7 +7,16 @@ from console.keys.form import SCOPES_IN_WORDS, KeyForm, blank_form, create_reque
 from contract.fields import SCOPES
 from contract.refusals import Refusal
 from tests.unit.console.recorded_services import KEY_ID, key_record
-from workflow_api.v1.keys_pb2 import AllowedHours, CreateKeyRequest, SourceAllowList, UpdateKeyRequest, WorkflowAccess
+from workflow_api.v1.keys_pb2 import (
+    KEY_PRIORITY_HIGH,
+    KEY_PRIORITY_LOW,
+    KEY_PRIORITY_NORMAL,
+    AllowedHours,
+    CreateKeyRequest,
+    SourceAllowList,
+    UpdateKeyRequest,
+    WorkflowAccess,
+)
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE, SCOPE_RUNS_READ, SCOPE_WORKFLOWS_READ
 
 
@@ -30,7 +39,18 @@ def test_a_new_key_has_the_defaults_of_the_contract() -> None:
         rate_limit_rpm=60,
         daily_run_quota=100,
         max_concurrent_runs=10,
+        priority=KEY_PRIORITY_NORMAL,
     )
+
+
+def test_the_priority_is_sent_where_it_changes_and_another_word_is_refused() -> None:
+    assert create_request(form(priority="high")).priority == KEY_PRIORITY_HIGH
+    record = key_record()
+    record.priority = KEY_PRIORITY_LOW
+    same = form_of(record)
+    assert not edit_request(record, same).HasField("priority")
+    assert edit_request(record, same._replace(priority="normal")).priority == KEY_PRIORITY_NORMAL
+    assert refused(priority="urgent") == [{"name": "priority", "reason": "must be among: low, normal, high"}]
 
 
 def test_scopes_are_sent_as_chosen() -> None:

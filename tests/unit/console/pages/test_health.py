@@ -73,6 +73,22 @@ def test_the_age_of_the_queue_and_leases_are_shown() -> None:
         assert text in page
 
 
+def test_waiting_runs_are_shown_by_workflow_and_key_with_the_probable_wait_of_a_start() -> None:
+    of_workflow = pb.WaitingRuns(id="wf_1", name=EVIL, waiting=1_240, oldest_since=at(-75))
+    of_key = pb.WaitingRuns(
+        id="ak_1", name="Billing", waiting=1_200, oldest_since=at(-75), next_wait=Duration(seconds=240)
+    )
+    of_people = pb.WaitingRuns(waiting=40, oldest_since=at(-9))
+    pending = pb.PendingWork(by_workflow=[of_workflow], by_key=[of_key, of_people], start_wait=Duration(seconds=7_000))
+    page = shown(pending=pending)
+    for text in (
+        'href="/workflows/wf_1"', "1,240", 'href="/keys/ak_1"', "Billing", "1,200", "about 4 minutes",
+        "none: people and schedules", "unknown", "A run started now will probably wait about 2 hours.",
+    ):  # fmt: skip
+        assert text in page
+    assert EVIL not in page
+
+
 def test_the_page_is_refreshed_while_it_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_of_health, "REFRESH_SECONDS", 0)
     answer = answered(MemoryServices({}), "GET", f"{PATH}/stream")

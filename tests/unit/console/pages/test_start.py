@@ -2,12 +2,14 @@ import json
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from console.visit import OPERATORS, Redirect, View
 from contract.refusals import Refusal
 from tests.unit.console.rendered import Fields
 from tests.unit.console.run_answers import EVIL, summary
 from tests.unit.console.seen import Answer, MemoryServices, answered, html, roles_of
+from workflow_api.v1.deployment_health_pb2 import StartWait
 from workflow_api.v1.runs_pb2 import TRIGGERED_BY_CONSOLE, Run, StartRunResponse
 from workflow_api.v1.uploads_pb2 import Upload, UploadedFile
 from workflow_api.v1.workflows_pb2 import (
@@ -22,6 +24,7 @@ from workflow_api.v1.workflows_pb2 import (
 HERE = {"workflow_id": "wf_1"}
 PATH = "/workflows/{workflow_id}/start"
 START = "RunsService/StartRun"
+WAIT = "DeploymentHealthService/GetStartWait"
 PARAMETERS: list[dict[str, Any]] = [
     {"name": "count", "type": "integer", "required": True},
     {"name": "options", "type": "json"},
@@ -39,6 +42,7 @@ def services(start: Answer | None = None, *, reasons: tuple[str, ...] = (), **mo
         {
             "WorkflowsService/GetWorkflowDefinition": definition,
             START: start or StartRunResponse(run=Run(summary=summary(run_id="run_7"))),
+            WAIT: StartWait(),
             **{f"WorkflowsService/{name}": answer for name, answer in more.items()},
         }
     )
@@ -51,6 +55,22 @@ def sent(backend: MemoryServices, **form: str) -> Any:
 
 def test_only_operators_start_runs() -> None:
     assert roles_of("GET", PATH) == roles_of("POST", PATH) == OPERATORS
+
+
+@pytest.mark.parametrize(
+    ("wait", "said"),
+    [
+        (StartWait(probable=Duration(seconds=240)), "A run started now will probably wait about 4 minutes."),
+        (StartWait(probable=Duration(seconds=4)), None),
+        (StartWait(oldest=Duration(seconds=9)), "Runs wait, and none has begun lately"),
+        (Refusal("runtime_error"), None),
+    ],
+)
+def test_a_start_that_will_probably_wait_for_more_than_seconds_says_so(wait: Answer, said: str | None) -> None:
+    backend = services()
+    backend.answers[WAIT] = wait
+    page = html(answered(backend, "GET", PATH, HERE))
+    assert said in page if said else 'class="notice"' not in page
 
 
 def test_a_run_starts_with_the_typed_values_of_the_shown_version() -> None:

@@ -12,6 +12,7 @@ from contract.refusals import Refusal
 from tests.unit.console.rendered import Fields
 from tests.unit.console.run_answers import EVIL, summary
 from tests.unit.console.seen import Answer, MemoryServices, answered, html
+from workflow_api.v1.deployment_health_pb2 import StartWait
 from workflow_api.v1.pii_policy_pb2 import PII_MODE_OFF, PII_MODE_REDACT, PII_STAGE_STEPS, PiiPolicy
 from workflow_api.v1.runs_pb2 import Run, StartRunResponse
 from workflow_api.v1.workflows_pb2 import Readiness, Workflow, WorkflowDefinition
@@ -46,7 +47,12 @@ def services(run: Answer = RUN, *, reasons: tuple[str, ...] = ()) -> MemoryServi
 
     started = StartRunResponse(run=Run(summary=summary(run_id="run_7")))
     return MemoryServices(
-        {"WorkflowsService/GetWorkflowDefinition": definition, "RunsService/GetRun": run, START: started}
+        {
+            "WorkflowsService/GetWorkflowDefinition": definition,
+            "RunsService/GetRun": run,
+            START: started,
+            "DeploymentHealthService/GetStartWait": StartWait(),
+        }
     )
 
 

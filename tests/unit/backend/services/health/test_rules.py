@@ -20,7 +20,8 @@ def process(**other: Any) -> ProcessRow:
 def told(**other: Any) -> list[tuple[bool, str]]:
     fields = {"now": NOW, "lease_now": NOW, "processes": [process()], "workers": [], "backlog": QUIET, "database_ms": 3}
     return [
-        (each.critical, each.message) for each in findings(HealthFigures(**{"needs_workers": True, **fields, **other}))
+        (each.critical, each.message)
+        for each in findings(HealthFigures(**{"needs_workers": True, "start_wait": None, **fields, **other}))
     ]
 
 
@@ -51,6 +52,12 @@ def test_a_queue_that_waits_long_is_told(seconds: int, critical: bool | None) ->
     backlog = QUIET._replace(segments_waiting=3, oldest_queued_at=NOW - seconds * 1000)
     message = f"The oldest of 3 queued parts of runs has waited for {seconds:,} seconds."
     assert told(backlog=backlog) == ([] if critical is None else [(critical, message)])
+
+
+def test_a_queue_that_waits_long_says_how_long_a_start_will_probably_wait() -> None:
+    backlog = QUIET._replace(segments_waiting=3, oldest_queued_at=NOW - 61_000)
+    message = "The oldest of 3 queued parts of runs has waited for 61 seconds; a run started now will probably wait"
+    assert told(backlog=backlog, start_wait=240_000) == [(False, f"{message} about 4 minutes.")]
 
 
 def test_a_lease_that_has_run_out_and_a_redaction_backlog_are_told() -> None:

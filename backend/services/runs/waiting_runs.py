@@ -1,0 +1,132 @@
+"""Runs that wait for a process, by workflow and key, and how long a start will probably wait."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from backend.common.states import KeyPriority
+from backend.services.runs import waiting_runs_sql as sql
+from backend.services.runs.waiting_runs_sql import WaitingRow
+from backend.storage.database import Tx
+
+OF_PEOPLE: Final = ""
+"""The key id of runs that no key started."""
+
+_CLASSES: Final[Sequence[str]] = list(KeyPriority)
+_NORMAL: Final = _CLASSES.index(KeyPriority.NORMAL)
+_OTHERS: Final = 7
+"""Most dispatches of other classes for one of a lower class that waits."""
+
+_WINDOW_MS: Final = 300_000
+
+
+class Waiting(NamedTuple):
+    """Waiting runs of a workflow or key: how many, and since when the oldest waits, in ms since the epoch."""
+
+    id: str
+    name: str
+    number: int
+    oldest_at: int
+
+
+class Rate(NamedTuple):
+    """Number of runs that began within a time while others waited, in milliseconds."""
+
+    begun: int
+    within: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRuns:
+    """The waiting runs of a deployment in one snapshot; `taken` counts by key the segments that processes have."""
+
+    rows: Sequence[WaitingRow]
+    taken: Mapping[str, int]
+    rate: Rate
+
+    @property
+    def oldest_at(self) -> int | None:
+        """Since when the oldest waits; None if none does."""
+        return min((row.oldest_at for row in self.rows), default=None)
+
+    def by_workflow(self) -> list[Waiting]:
+        """Returns the waiting runs of each workflow, the most first."""
+        return _added_up([Waiting(row.workflow_id, row.workflow_name, row.queued, row.oldest_at) for row in self.rows])
+
+    def by_key(self) -> list[Waiting]:
+        """Returns the waiting runs of each key, the most first."""
+        return _added_up([Waiting(row.key_id, row.key_name or "", row.queued, row.oldest_at) for row in self.rows])
+
+    def start_wait(self, key_id: str) -> int | None:
+        """Estimates how long a run that a key starts now will wait, in milliseconds; None if unknown.
+
+        The estimate is the number of runs that begin before it, and itself, divided by the rate at which runs began
+        while the oldest waiting run waited, in the last five minutes at most. Keys get fair shares: before the run
+        begin the waiting runs of its key, and as many of each other key of its priority as bring that key to an equal
+        number in process; of eight runs, one at least is of each lower priority. Later starts, approvals and runs that
+        suddenly take longer are not foreseen, and nothing is known while none has begun. Child runs have room of their
+        own and do not count.
+        """
+        waiting = Counter[str]()
+        classes = dict[str, int]()
+        for row in self.rows:
+            if not row.depth:
+                waiting[row.key_id] += row.queued - row.handed_over
+                classes[row.key_id] = _class_of(row)
+        if not waiting.total():
+            return 0
+        if not self.rate.begun:
+            return None
+        share = self.taken.get(key_id, 0) + waiting[key_id] + 1
+        own = classes.get(key_id, _NORMAL)
+        place = 1 + sum(
+            number if other == key_id else min(number, max(0, share - self.taken.get(other, 0)))
+            for other, number in waiting.items()
+            if classes[other] == own
+        )
+        higher = sum(number for other, number in waiting.items() if classes[other] < own)
+        lower = sum(number for other, number in waiting.items() if classes[other] > own)
+        place += min(higher, _OTHERS * place) + min(lower, place // _OTHERS)
+        return place * self.rate.within // self.rate.begun
+
+    def longest_start_wait(self) -> int | None:
+        """Estimates the wait of a run that a key with waiting runs, or a person, starts now: the longest of them."""
+        waits = [self.start_wait(key_id) for key_id in {OF_PEOPLE, *(row.key_id for row in self.rows)}]
+        known = [wait for wait in waits if wait is not None]
+        return max(known, default=None)
+
+
+def waiting_runs(tx: Tx, now: int) -> WaitingRuns:
+    """Returns the waiting runs, and the rate at which runs begin."""
+    rows = sql.waiting_rows(tx)
+    taken = Counter(sql.running_by_key(tx))
+    for row in rows:
+        if not row.depth:
+            taken[row.key_id] += row.handed_over
+    oldest = min((row.oldest_at for row in rows if row.queued > row.handed_over and not row.depth), default=None)
+    return WaitingRuns(rows, taken, Rate(0, 0) if oldest is None else _rate(tx, oldest, now))
+
+
+def _rate(tx: Tx, oldest_at: int, now: int) -> Rate:
+    """Returns the rate of begun runs since the oldest began to wait: before, fewer may have begun than could."""
+    since = max(oldest_at, now - _WINDOW_MS)
+    ended = sql.newest_ended(tx, since)
+    if len(ended) == sql.MOST_ENDED:
+        since = ended[-1].finished_at
+    begun = sum(row.started_at is not None and row.started_at >= since for row in ended)
+    return Rate(begun + sql.begun_in_flight(tx, since), max(1, now - since))
+
+
+def _class_of(row: WaitingRow) -> int:
+    return _NORMAL if row.priority is None else _CLASSES.index(row.priority)
+
+
+def _added_up(parts: Sequence[Waiting]) -> list[Waiting]:
+    found: dict[str, Waiting] = {}
+    for part in parts:
+        before = found.get(part.id, part._replace(number=0))
+        found[part.id] = before._replace(
+            number=before.number + part.number, oldest_at=min(before.oldest_at, part.oldest_at)
+        )
+    return sorted(found.values(), key=lambda each: (-each.number, each.oldest_at, each.id))
