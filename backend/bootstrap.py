@@ -67,6 +67,8 @@ from backend.services.users.passwords import Passwords
 from backend.services.users.permissions import RoleGuard
 from backend.services.users.servicer import PasskeysServicer, SessionsServicer, UsersServicer
 from backend.services.users.sign_in import SignIns
+from backend.services.notifications import sql as notifications_sql
+from backend.services.notifications.notifier import Notifier
 from backend.services.webhooks import sql as webhooks_sql
 from backend.services.webhooks.deliverer import Deliverer
 from backend.services.webhooks.servicer import WebhooksServicer
@@ -242,6 +244,8 @@ class Backend:
         self._uploads = Uploads(services, objects, settings.data / "uploads", disks)
         self._run_days = RunDays(services)
         self._deliverer = Deliverer(services.database, services.clock, settings.webhooks)
+        # A deployment for one command leaves the targets of the service alone.
+        self._notifier = Notifier(services, settings.notifications) if settings.schedules else None
         starter = RunStarter(services, self._runtime)
         self._schedules = ScheduleRunner(services, starter) if settings.schedules else None
         resumer = RunResumer(services, starter, self._uploads)
@@ -319,6 +323,8 @@ class Backend:
         """Starts the runtime; runs that an earlier process left running end as orphaned before anything new runs."""
         self._runtime.start()
         self._deliverer.start()
+        if self._notifier is not None:
+            self._notifier.start()
         self._reporter.start()
         if self._schedules is not None:
             self._schedules.start()
@@ -366,6 +372,8 @@ class Backend:
             self._interrupted.stop()
         self._runtime.stop()
         self._deliverer.stop()
+        if self._notifier is not None:
+            self._notifier.stop()
         self._reporter.stop()
         self._parts.close()
 
@@ -402,6 +410,7 @@ def _runtime(
         deletion.RETENTION,
         logs_sql.RETENTION,
         webhooks_sql.RETENTION,
+        notifications_sql.RETENTION,
     ):
         upkeep.register(*rules)
     return runtime

@@ -22,6 +22,8 @@ from backend.services.runs.change_records import (
     log_change,
     log_steps,
 )
+from backend.services.notifications.rules import NotificationEvent
+from backend.services.notifications.sql import notify_of_run
 from backend.services.webhooks.rules import WebhookEvent
 from backend.services.webhooks.sql import add_messages
 from backend.storage.database import Tx
@@ -177,6 +179,7 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
         continue_run(tx, run.run_id, at)
     else:
         add_messages(tx, WebhookEvent.RUN_WAITING, run.run_id, at)
+        notify_of_run(tx, NotificationEvent.RUN_WAITING, run.run_id, at)
 
 
 def continue_run(tx: Tx, run_id: str, at: int) -> None:
@@ -318,6 +321,8 @@ def close_run(
         interruptions.record(tx, run_id, at)
     if closed.has_webhooks:
         add_messages(tx, WebhookEvent.RUN_ENDED, run_id, at)
+    if status == RunStatus.FAILED:
+        notify_of_run(tx, NotificationEvent.RUN_FAILED, run_id, at)
     tx.after_commit(lambda: _count(closed, status, error_code or metrics.NO_REASON, at))
     log_change(
         tx,

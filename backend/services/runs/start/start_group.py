@@ -18,6 +18,8 @@ from backend.services.runs.start import sql
 from backend.services.runs.start.new_run import NewRun, Row
 from backend.services.runs.start.rules import ParsedStart
 from backend.services.runs.start.sql import FactsRow, KeyedRecordRow
+from backend.services.notifications.rules import NotificationEvent
+from backend.services.notifications.sql import notify_of_run
 from backend.services.webhooks.rules import WebhookEvent
 from backend.services.webhooks.sql import add_messages
 from backend.storage.database import Tx
@@ -123,6 +125,7 @@ class StartGroup:
                 has_webhooks[key_id] = sql.has_webhooks(tx, key_id)
             if has_webhooks[key_id]:
                 add_messages(tx, WebhookEvent.RUN_WAITING, run_id, at)
+            notify_of_run(tx, NotificationEvent.RUN_WAITING, run_id, at)
         # No cached answer depends on uploads, the audit log, or idempotency records.
         for run in rows.runs:
             tx.changes_run(run.run_id, run.key_id)
