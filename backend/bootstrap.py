@@ -35,6 +35,7 @@ from backend.services.audit.servicer import AuditServicer
 from backend.services.dependencies import Services
 from backend.services.deployment import sql as deployment_sql
 from backend.services.deployment.servicer import DeploymentServicer
+from backend.services.health.finding_notifications import FindingNotifier
 from backend.services.health.reporter import ProcessReporter
 from backend.services.health.servicer import DeploymentHealthServicer
 from backend.services.keys import sql as keys_sql
@@ -246,6 +247,8 @@ class Backend:
         self._deliverer = Deliverer(services.database, services.clock, settings.webhooks)
         # A deployment for one command leaves the targets of the service alone.
         self._notifier = Notifier(services, settings.notifications) if settings.schedules else None
+        told = self._notifier is not None and bool(settings.notifications.targets)
+        self._finding_notifier = FindingNotifier(services) if told else None
         starter = RunStarter(services, self._runtime)
         self._schedules = ScheduleRunner(services, starter) if settings.schedules else None
         resumer = RunResumer(services, starter, self._uploads)
@@ -275,6 +278,7 @@ class Backend:
                     "sqlite" if settings.database is None else "postgresql",
                     settings.objects.store,
                     needs_workers=settings.engine == "dbos",
+                    notifier=self._notifier,
                 ),
             ),
             (
@@ -325,6 +329,8 @@ class Backend:
         self._deliverer.start()
         if self._notifier is not None:
             self._notifier.start()
+        if self._finding_notifier is not None:
+            self._finding_notifier.start()
         self._reporter.start()
         if self._schedules is not None:
             self._schedules.start()
@@ -374,6 +380,8 @@ class Backend:
         self._deliverer.stop()
         if self._notifier is not None:
             self._notifier.stop()
+        if self._finding_notifier is not None:
+            self._finding_notifier.stop()
         self._reporter.stop()
         self._parts.close()
 

@@ -118,6 +118,7 @@ RULES: Final[Mapping[str, AccessRule]] = {
             "GetDeploymentHealth": _VIEWED,
             "GetRetention": _VIEWED,
             "GetSecretUse": _ADMINISTERED,
+            "SendTestNotification": _ADMINISTERED,
         },
         "Deployment": {
             "GetHealth": _OWN,

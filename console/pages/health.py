@@ -15,6 +15,7 @@ from workflow_api.v1.deployment_health_pb2 import (
     DiskSpace,
     GetDeploymentHealthRequest,
     HealthFinding,
+    NotificationTargetState,
     PendingWork,
     WorkerLease,
 )
@@ -55,6 +56,7 @@ async def show(visit: Visit) -> PageResult:
         "processes": [_process(each) for each in health.processes],
         "leases": [(each, _lease(each, health)) for each in health.leases],
         "work": _work(pending),
+        "targets": [(each, _target(each)) for each in health.notification_targets],
         "oldest": formatting.duration(milliseconds_of(pending.oldest_queued))
         if pending.HasField("oldest_queued")
         else "",
@@ -95,6 +97,12 @@ def _lease(lease: WorkerLease, health: DeploymentHealth) -> Badge:
     if milliseconds_of(lease.lease_until) <= milliseconds_of(health.checked_at):
         return Badge("expired", "bad")
     return Badge("draining", "warn") if lease.draining else Badge("held", "good")
+
+
+def _target(target: NotificationTargetState) -> Badge:
+    if target.HasField("error"):
+        return Badge(f"fails: {target.error}", "bad")
+    return Badge("works", "good") if target.HasField("delivered_at") else Badge("not used yet", "soft")
 
 
 def _work(pending: PendingWork) -> list[_Work]:

@@ -81,6 +81,11 @@ class Notifier:
         self._database_threads.shutdown(wait=True)
         self._mail_threads.shutdown(wait=False, cancel_futures=True)
 
+    @property
+    def targets(self) -> Collection[str]:
+        """The names of the targets."""
+        return self._settings.targets.keys()
+
     def send_test(self, name: str) -> str | None:
         """Sends a test message now; returns None for success, else a word for the failure. From any thread."""
         loop = self._loop

@@ -51,6 +51,13 @@ class ClaimedNotificationRow(NamedTuple):
     attempts: int
 
 
+class PendingOfTargetRow(NamedTuple):
+    """A target with the number of messages that wait for it."""
+
+    target: str
+    pending: int
+
+
 _TARGET: BindParameter[str] = bindparam("of_target")
 _MESSAGE: BindParameter[str] = bindparam("of_message_id")
 _CLAIM: BindParameter[str] = bindparam("of_claim")
@@ -200,6 +207,12 @@ _NEXT_DUE = ScalarQuery[int](
         notifications.c.target == _TARGET, notifications.c.due_at.is_not(None)
     )
 )
+_WAITING = Query(
+    PendingOfTargetRow,
+    select(notifications.c.target, func.count())
+    .where(notifications.c.due_at.is_not(None))
+    .group_by(notifications.c.target),
+)
 _FAILED_STEP = ScalarQuery[str](
     select(steps.c.step)
     .where(steps.c.run_id == bindparam("of_run_id"), steps.c.status == literal_column(f"'{StepStatus.FAILED}'"))
@@ -222,6 +235,11 @@ RETENTION: Final = (RowRetention("notifications", 30 * DAY_MS, purge),)
 def targets(tx: Tx) -> list[NotificationTargetRow]:
     """Returns all targets by name."""
     return tx.all(_TARGETS)
+
+
+def pending_of_targets(tx: Tx) -> dict[str, int]:
+    """Returns the number of messages that wait, by target; none of them has more than about `MOST_PENDING`."""
+    return {row.target: row.pending for row in tx.all(_WAITING)}
 
 
 def set_targets(tx: Tx, events: Mapping[str, str]) -> None:

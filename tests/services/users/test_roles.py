@@ -49,7 +49,8 @@ MATRIX = {
         "aov",
     )
     | {"FindWorkflows": "aopvc", "GetAgentCode": "aov", "DeleteDefinition": "a", "RestoreWorkflowVersion": "a"},
-    "DeploymentHealth": {"GetDeploymentHealth": "aov", "GetRetention": "aov", "GetSecretUse": "a"},
+    "DeploymentHealth": {"GetDeploymentHealth": "aov", "GetRetention": "aov"}
+    | dict.fromkeys(("GetSecretUse", "SendTestNotification"), "a"),
     "Deployment": {"GetHealth": "aopvc", "GetDeployment": "aov", "UpdateDeployment": "a"},
     "Edge": dict.fromkeys(
         ("Handshake", "GetKeyMirror", "WatchKeyMirror", "WatchRunChanges", "RecordUsage", "ReadMany"), ""
