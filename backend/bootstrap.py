@@ -47,6 +47,8 @@ from backend.services.logs import sql as logs_sql
 from backend.services.logs.servicer import Logs, LogsServicer
 from backend.services.model_usage import sql as model_usage_sql
 from backend.services.model_usage.servicer import ModelUsageServicer
+from backend.services.notifications import sql as notifications_sql
+from backend.services.notifications.notifier import Notifier
 from backend.services.outputs.servicer import OutputsServicer
 from backend.services.previews.servicer import Previews, PreviewsServicer
 from backend.services.reviews.servicer import Reviews, ReviewsServicer
@@ -68,8 +70,6 @@ from backend.services.users.passwords import Passwords
 from backend.services.users.permissions import RoleGuard
 from backend.services.users.servicer import PasskeysServicer, SessionsServicer, UsersServicer
 from backend.services.users.sign_in import SignIns
-from backend.services.notifications import sql as notifications_sql
-from backend.services.notifications.notifier import Notifier
 from backend.services.webhooks import sql as webhooks_sql
 from backend.services.webhooks.deliverer import Deliverer
 from backend.services.webhooks.servicer import WebhooksServicer

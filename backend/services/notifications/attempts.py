@@ -29,7 +29,9 @@ def address_of(target: NotificationTarget, secrets: Secrets) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise SecretError(f"the secret '{target.url}' is no address that begins with {schemes[0]}:// or {schemes[1]}://")
+        raise SecretError(
+            f"the secret '{target.url}' is no address that begins with {schemes[0]}:// or {schemes[1]}://"
+        )
     return url
 
 

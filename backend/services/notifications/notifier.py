@@ -198,9 +198,7 @@ class Notifier:
             tx.keeps_caches_valid = True
             return work(tx)
 
-        return await self._in_thread(
-            lambda: self._services.database.write(change, lock_key=f"notifications {name}")
-        )
+        return await self._in_thread(lambda: self._services.database.write(change, lock_key=f"notifications {name}"))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._database_threads, work)

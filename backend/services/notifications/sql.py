@@ -209,7 +209,7 @@ _NEXT_DUE = ScalarQuery[int](
 )
 _WAITING = Query(
     PendingOfTargetRow,
-    select(notifications.c.target, func.count())
+    select(notifications.c.target, func.count().label("pending"))
     .where(notifications.c.due_at.is_not(None))
     .group_by(notifications.c.target),
 )
@@ -258,7 +258,11 @@ def notify_of_run(tx: Tx, event: NotificationEvent, run_id: str, at: int) -> Non
     """Writes the messages of a change of a run, after the change; runs that other runs started are left out."""
     tx.announce(ANNOUNCED)
     tx.enqueue(
-        _ADD_OF_RUN[event], of_run_id=run_id, of_event=containing(canonical(event)), new_message_id=new_id("msg"), at_ms=at
+        _ADD_OF_RUN[event],
+        of_run_id=run_id,
+        of_event=containing(canonical(event)),
+        new_message_id=new_id("msg"),
+        at_ms=at,
     )
 
 
@@ -299,9 +303,7 @@ def next_due(tx: Tx, target: str) -> int | None:
 
 def settle(tx: Tx, row: ClaimedNotificationRow, claim_id: str, next_at: int | None) -> bool:
     """Ends a claim, with the time of another attempt or None; returns False if another process has the message."""
-    return bool(
-        tx.run(_SETTLE, of_target=row.target, of_message_id=row.message_id, of_claim=claim_id, next_at=next_at)
-    )
+    return bool(tx.run(_SETTLE, of_target=row.target, of_message_id=row.message_id, of_claim=claim_id, next_at=next_at))
 
 
 def record_outcome(tx: Tx, target: str, error: str | None, at: int) -> None:

@@ -13,6 +13,8 @@ from backend.common.clock import to_text
 from backend.common.ids import new_id
 from backend.common.json_text import JsonMapping, JsonObject
 from backend.common.states import ROOM, RUN_TERMINAL, ApprovalState, RunStatus, SegmentState
+from backend.services.notifications.rules import NotificationEvent
+from backend.services.notifications.sql import notify_of_run
 from backend.services.runs import in_flight_sql, interruptions, lifecycle_sql, promotion_sql
 from backend.services.runs.change_records import (
     SEGMENT_ENDED,
@@ -22,8 +24,6 @@ from backend.services.runs.change_records import (
     log_change,
     log_steps,
 )
-from backend.services.notifications.rules import NotificationEvent
-from backend.services.notifications.sql import notify_of_run
 from backend.services.webhooks.rules import WebhookEvent
 from backend.services.webhooks.sql import add_messages
 from backend.storage.database import Tx

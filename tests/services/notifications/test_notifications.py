@@ -147,7 +147,7 @@ def test_a_low_disk_is_told_once_an_hour(notified: NotifiedWorld, mail: MailServ
     notified.notify()
     findings = FindingNotifier(notified.services)
     for minutes in (0, 30, 31):
-        clock.advance(minutes=minutes)
+        clock.advance(seconds=60 * minutes)
         now = clock()
         row = ProcessRow("proc_1", "backend", "front", 7, "1", now, now, data_total=10**12, data_free=10**8)
         notified.services.database.write(lambda tx: health_sql.report(tx, row))  # noqa: B023 - called at once
@@ -174,7 +174,7 @@ def test_a_certificate_and_a_key_that_expire_are_told_once_a_day(
     [key] = notified.dump(f"api_keys WHERE key_id = '{notified.key}'")
     clock.advance(seconds=(key.expires_at - clock()) / 1000 - 3_600)
     findings.round()
-    until(lambda: any("expires in" in str(each["Subject"]) and notified.key in str(each["Subject"]) for each in mail.mails), "a mail")
+    until(lambda: any(f"({notified.key}) expires in" in str(each["Subject"]) for each in mail.mails), "a mail")
 
 
 def test_targets_that_leave_the_settings_leave_with_their_messages(notified: NotifiedWorld) -> None:

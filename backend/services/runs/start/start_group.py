@@ -12,14 +12,14 @@ from typing import Final
 from backend.common import metrics, workflow_metrics
 from backend.common.clock import utc_day
 from backend.common.states import RunStatus, SegmentState
+from backend.services.notifications.rules import NotificationEvent
+from backend.services.notifications.sql import notify_of_run
 from backend.services.runs.change_records import SEGMENT_ENDED, begin_events, event_rows
 from backend.services.runs.runtime_port import BegunSegment
 from backend.services.runs.start import sql
 from backend.services.runs.start.new_run import NewRun, Row
 from backend.services.runs.start.rules import ParsedStart
 from backend.services.runs.start.sql import FactsRow, KeyedRecordRow
-from backend.services.notifications.rules import NotificationEvent
-from backend.services.notifications.sql import notify_of_run
 from backend.services.webhooks.rules import WebhookEvent
 from backend.services.webhooks.sql import add_messages
 from backend.storage.database import Tx
