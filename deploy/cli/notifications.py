@@ -38,7 +38,7 @@ def list_targets(utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = Fa
 
 
 @command.command("test")
-def test(
+def send_test(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The target's name in the settings.")],
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,

@@ -1,7 +1,7 @@
 """Checks of `[notifications]`: targets that operators are notified at."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from string import Template
 from typing import Any, Final
@@ -24,7 +24,21 @@ def notification_target(name: str, value: object) -> NotificationTarget:
     if not SECRET_NAME.fullmatch(name):
         raise ValueError("must have a name of 1 to 64 of A-Z a-z 0-9 _ -")
     if not isinstance(value, Mapping):
-        raise ValueError(f"must be a table: [notifications.{name}]")
+        raise ValueError(f"must be a table: [notifications.{name}]")  # noqa: TRY004 - a setting that is not valid
+    _check_names(value)
+    given: dict[str, Any] = {_FIELDS[field]: content for field, content in value.items()}
+    for field in ("events", "workflows", "to"):
+        if field in given:
+            given[field] = _texts(field, given[field])
+    _check_events(given.get("events", ()))
+    _check_mailboxes(given)
+    for field in ("subject", "text"):
+        if field in given:
+            _check_template(field, given[field])
+    return NotificationTarget(**given)
+
+
+def _check_names(value: Mapping[str, Any]) -> None:
     for unknown in value.keys() - _FIELDS.keys():
         raise ValueError(f"must not have {unknown}: its fields are {', '.join(_FIELDS)}")
     if value.get("kind") not in _KINDS:
@@ -32,20 +46,14 @@ def notification_target(name: str, value: object) -> NotificationTarget:
     if not isinstance(value.get("url"), str) or not SECRET_NAME.fullmatch(value["url"]):
         # The value is not quoted: it may be the address itself.
         raise ValueError("must have as url the name of a secret that [secrets] holds")
-    given: dict[str, Any] = {_FIELDS[field]: content for field, content in value.items()}
-    for field in ("events", "workflows", "to"):
-        if field in given:
-            given[field] = _texts(field, given[field])
-    if not given.get("events"):
+
+
+def _check_events(events: Sequence[str]) -> None:
+    if not events:
         raise ValueError("must have events, a list of those that it gets")
-    for event in given["events"]:
+    for event in events:
         if event not in NOTIFICATION_EVENTS:
             raise ValueError(f"must have as events some of {', '.join(NOTIFICATION_EVENTS)}; '{event}' is none")
-    _check_mailboxes(given)
-    for field in ("subject", "text"):
-        if field in given:
-            _check_template(field, given[field])
-    return NotificationTarget(**given)
 
 
 def _check_mailboxes(given: Mapping[str, Any]) -> None:

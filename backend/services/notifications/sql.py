@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import (
     BigInteger,
     BindParameter,
+    ColumnElement,
     Text,
     bindparam,
     cast,
@@ -62,7 +63,7 @@ _TARGET: BindParameter[str] = bindparam("of_target")
 _MESSAGE: BindParameter[str] = bindparam("of_message_id")
 _CLAIM: BindParameter[str] = bindparam("of_claim")
 _AT = cast(bindparam("at_ms"), BigInteger)
-_ONE = literal_column("1")
+_ONE: ColumnElement[int] = literal_column("1")
 
 _TARGETS = Query(
     NotificationTargetRow, select_row(NotificationTargetRow, notification_targets).order_by(notification_targets.c.name)

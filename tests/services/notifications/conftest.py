@@ -42,15 +42,9 @@ class NotifiedWorld(World):
         self._targets[name] = NotificationTarget(kind, name, **({"events": ALL_EVENTS} | of_mail | fields))
 
     def notify(self, **fields: Any) -> Notifier:
-        settings = NotificationSettings(
-            **{
-                "targets": dict(self._targets),
-                "console_url": "https://console.example.org",
-                "private_networks": ("127.0.0.0/8",),
-                "timeout_seconds": 5.0,
-            }
-            | fields
-        )
+        bounds: dict[str, Any] = {"private_networks": ("127.0.0.0/8",), "timeout_seconds": 5.0}
+        given: dict[str, Any] = {"targets": dict(self._targets), "console_url": "https://console.example.org"}
+        settings = NotificationSettings(**(given | bounds | fields))
         notifier = Notifier(self.services, settings, poll_seconds=0.1)
         self._notifiers.append(notifier)
         notifier.start()

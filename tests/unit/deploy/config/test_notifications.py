@@ -17,7 +17,7 @@ GOOD = {
 }
 
 
-def read(folder: Path, head: str = "", **fields: str | None) -> Settings:
+def read(folder: Path, head: str, **fields: str | None) -> Settings:
     given = {name: value for name, value in (GOOD | fields).items() if value is not None}
     file = folder / "settings.toml"
     lines = [head, "[notifications.operators]", *(f"{name} = {value}" for name, value in given.items())]
@@ -54,7 +54,7 @@ def test_a_field_that_is_not_valid_is_named_and_no_address_is_quoted(
     tmp_path: Path, field: str, value: str | None, reason: str
 ) -> None:
     with pytest.raises(CommandError) as refused:
-        read(tmp_path, **{field: value})
+        read(tmp_path, "", **{field: value})
     [problem] = refused.value.details
     assert problem["name"] == "notifications.operators"
     assert reason in problem["reason"]
