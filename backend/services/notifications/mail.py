@@ -3,6 +3,7 @@
 import smtplib
 import socket
 import ssl
+from collections.abc import Sequence
 from contextlib import suppress
 from email import policy
 from email.message import EmailMessage
@@ -17,6 +18,16 @@ from backend.settings import NotificationTarget
 _POLICY: Final = policy.SMTP.clone(max_line_length=998)
 _PORTS: Final = {"smtp": 587, "smtps": 465}
 
+_FAILURES: Final[Sequence[tuple[type[Exception], str]]] = (
+    (TimeoutError, "timeout"),
+    (ssl.SSLError, "tls"),
+    (socket.gaierror, "name"),
+    (smtplib.SMTPAuthenticationError, "login"),
+    (smtplib.SMTPRecipientsRefused, "recipients"),
+    (smtplib.SMTPResponseException, "answer"),
+)
+"""Word for each kind of failure; the first that fits counts."""
+
 
 class MailAttempt:
     """One attempt to send a message; `send` is for a thread, `cut` ends its connection from another."""
@@ -30,33 +41,26 @@ class MailAttempt:
     def send(self, target: NotificationTarget, message: NotificationText) -> str | None:
         """Returns None once the server has taken the message, else a word for the failure; never raises for one."""
         try:
-            with self._connect() as connection:
-                self._connection = connection
-                if self._ended:
-                    return "timeout"
-                if self._url.scheme == "smtp" and connection.has_extn("starttls"):
-                    connection.starttls(context=ssl.create_default_context())
-                    connection.ehlo()
-                elif self._url.scheme == "smtp" and self._url.password:
-                    return "tls"
-                if self._url.username:
-                    connection.login(unquote(self._url.username), unquote(self._url.password or ""))
-                refused = connection.send_message(_mail(target, message), target.sender, list(target.to))
-                return "recipients" if refused else None
-        except TimeoutError:
-            return "timeout"
-        except ssl.SSLError:
-            return "tls"
-        except socket.gaierror:
-            return "name"
-        except smtplib.SMTPAuthenticationError:
-            return "login"
-        except smtplib.SMTPRecipientsRefused:
-            return "recipients"
-        except smtplib.SMTPResponseException:
-            return "answer"
-        except (OSError, smtplib.SMTPException, ValueError):
-            return "timeout" if self._ended else "connection"
+            return self._exchange(target, message)
+        except (OSError, smtplib.SMTPException, ValueError) as error:
+            if self._ended:
+                return "timeout"
+            return next((word for kind, word in _FAILURES if isinstance(error, kind)), "connection")
+
+    def _exchange(self, target: NotificationTarget, message: NotificationText) -> str | None:
+        with self._connect() as connection:
+            self._connection = connection
+            if self._ended:
+                return "timeout"
+            if self._url.scheme == "smtp" and connection.has_extn("starttls"):
+                connection.starttls(context=ssl.create_default_context())
+                connection.ehlo()
+            elif self._url.scheme == "smtp" and self._url.password:
+                return "tls"
+            if self._url.username:
+                connection.login(unquote(self._url.username), unquote(self._url.password or ""))
+            refused = connection.send_message(_mail(target, message), target.sender, list(target.to))
+            return "recipients" if refused else None
 
     def cut(self) -> None:
         """Ends the attempt, however slowly the server answers."""
