@@ -35,6 +35,7 @@ from backend.services.audit.servicer import AuditServicer
 from backend.services.dependencies import Services
 from backend.services.deployment import sql as deployment_sql
 from backend.services.deployment.servicer import DeploymentServicer
+from backend.services.health.finding_notifications import FindingNotifier
 from backend.services.health.reporter import ProcessReporter
 from backend.services.health.servicer import DeploymentHealthServicer
 from backend.services.keys import sql as keys_sql
@@ -46,6 +47,8 @@ from backend.services.logs import sql as logs_sql
 from backend.services.logs.servicer import Logs, LogsServicer
 from backend.services.model_usage import sql as model_usage_sql
 from backend.services.model_usage.servicer import ModelUsageServicer
+from backend.services.notifications import sql as notifications_sql
+from backend.services.notifications.notifier import Notifier
 from backend.services.outputs.servicer import OutputsServicer
 from backend.services.previews.servicer import Previews, PreviewsServicer
 from backend.services.reviews.servicer import Reviews, ReviewsServicer
@@ -242,6 +245,10 @@ class Backend:
         self._uploads = Uploads(services, objects, settings.data / "uploads", disks)
         self._run_days = RunDays(services)
         self._deliverer = Deliverer(services.database, services.clock, settings.webhooks)
+        # A deployment for one command leaves the targets of the service alone.
+        self._notifier = Notifier(services, settings.notifications) if settings.schedules else None
+        told = self._notifier is not None and bool(settings.notifications.targets)
+        self._finding_notifier = FindingNotifier(services) if told else None
         starter = RunStarter(services, self._runtime)
         self._schedules = ScheduleRunner(services, starter) if settings.schedules else None
         resumer = RunResumer(services, starter, self._uploads)
@@ -271,6 +278,7 @@ class Backend:
                     "sqlite" if settings.database is None else "postgresql",
                     settings.objects.store,
                     needs_workers=settings.engine == "dbos",
+                    notifier=self._notifier,
                 ),
             ),
             (
@@ -319,6 +327,10 @@ class Backend:
         """Starts the runtime; runs that an earlier process left running end as orphaned before anything new runs."""
         self._runtime.start()
         self._deliverer.start()
+        if self._notifier is not None:
+            self._notifier.start()
+        if self._finding_notifier is not None:
+            self._finding_notifier.start()
         self._reporter.start()
         if self._schedules is not None:
             self._schedules.start()
@@ -370,6 +382,10 @@ class Backend:
             self._interrupted.stop()
         self._runtime.stop()
         self._deliverer.stop()
+        if self._notifier is not None:
+            self._notifier.stop()
+        if self._finding_notifier is not None:
+            self._finding_notifier.stop()
         self._reporter.stop()
         self._parts.close()
 
@@ -406,6 +422,7 @@ def _runtime(
         deletion.RETENTION,
         logs_sql.RETENTION,
         webhooks_sql.RETENTION,
+        notifications_sql.RETENTION,
     ):
         upkeep.register(*rules)
     return runtime

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from backend.common.deployment_terms import CheckBounds
 from backend.common.secrets import Secrets
@@ -185,6 +185,57 @@ class WebhookSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NotificationTarget:
+    """A target that operators are notified at.
+
+    Attributes:
+        kind: What the target is, which decides the form of its messages.
+        url: The name of the secret with its address.
+        events: The events that it gets, as `NotificationEvent` spells them.
+        workflows: Names of the workflows whose events it gets; empty for all.
+        sender: Address that e-mail comes from.
+        to: Addresses that e-mail goes to.
+        subject: Template of the first line.
+        text: Template of the rest.
+    """
+
+    kind: Literal["email", "slack", "teams"]
+    url: str
+    events: Sequence[str]
+    workflows: Sequence[str] = ()
+    sender: str = ""
+    to: Sequence[str] = ()
+    subject: str = "[${deployment}] ${summary}"
+    text: str = "${summary}\n${link}"
+
+
+NOTIFICATION_EVENTS: Final = (
+    "run.failed",
+    "run.waiting_for_approval",
+    "schedule.skipped",
+    "schedule.failed",
+    "certificate.expiring",
+    "disk.low",
+    "key.expiring",
+)
+"""Events that operators may be notified of."""
+NOTIFICATION_NAMES: Final = (
+    "deployment", "event", "summary", "workflow", "run_id", "schedule", "step", "status", "link",
+)  # fmt: skip
+"""Names that templates of notifications may use."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationSettings:
+    """Notifications of operators: targets by name, the console's address for links, and bounds as of webhooks."""
+
+    targets: Mapping[str, NotificationTarget] = field(default_factory=dict)
+    console_url: str | None = None
+    private_networks: Sequence[str] = ()
+    timeout_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
 class IdentityProvider:
     """The provider that people may sign in with, by OpenID Connect.
 
@@ -250,6 +301,7 @@ class BackendSettings:
         publishing: Bounds of reading a file that is published to a knowledge graph.
         packages: Packages of environments.
         webhooks: Deliveries to webhooks.
+        notifications: Notifications of operators.
         workflow_metrics: Whether metrics name workflows and keys.
         schedules: Whether schedules and planned starts start runs; a deployment for one command has none.
     """
@@ -283,6 +335,7 @@ class BackendSettings:
     publishing: JobLimits = JobLimits()
     packages: PackageSettings = field(default_factory=PackageSettings)
     webhooks: WebhookSettings = WebhookSettings()
+    notifications: NotificationSettings = field(default_factory=NotificationSettings)
     workflow_metrics: bool = False
     schedules: bool = True
 

@@ -120,6 +120,7 @@ RULES: Final[Mapping[str, AccessRule]] = {
             "GetRetention": _VIEWED,
             "ListWorkflowSizes": _ADMINISTERED,
             "GetSecretUse": _ADMINISTERED,
+            "SendTestNotification": _ADMINISTERED,
         },
         "Deployment": {
             "GetHealth": _OWN,

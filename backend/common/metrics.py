@@ -117,6 +117,10 @@ WEBHOOKS_PAUSED: Final = Counter(
 )
 WEBHOOKS: Final = Gauge("webhook_deliveries_pending", "Messages to webhooks still to be delivered.")
 
+NOTIFICATION_ATTEMPTS: Final = Counter(
+    "notification_attempts_total", "Attempts to send a notification to a target.", ("target", "outcome")
+)
+
 REDACTION_SECONDS: Final = Histogram(
     "redaction_seconds", "Time of one sweep for personal data.", ("what",), bounds=_WORK_SECONDS
 )

@@ -51,6 +51,7 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "step_log_parts": ("Parts of logs", "That the stored log of a step has replaced."),
     "webhook_deliveries": ("Deliveries to webhooks", "With what is still to be delivered."),
+    "notifications": ("Notifications of operators", "With what is still to be sent."),
 }
 
 

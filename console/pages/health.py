@@ -15,6 +15,7 @@ from workflow_api.v1.deployment_health_pb2 import (
     DiskSpace,
     GetDeploymentHealthRequest,
     HealthFinding,
+    NotificationTargetState,
     PendingWork,
     WaitingRuns,
     WorkerLease,
@@ -56,6 +57,7 @@ async def show(visit: Visit) -> PageResult:
         "processes": [_process(each) for each in health.processes],
         "leases": [(each, _lease(each, health)) for each in health.leases],
         "work": _work(pending),
+        "targets": [(each, _target(each)) for each in health.notification_targets],
         "oldest": formatting.duration(milliseconds_of(pending.oldest_queued))
         if pending.HasField("oldest_queued")
         else "",
@@ -110,6 +112,12 @@ def _waiting(runs: WaitingRuns) -> tuple[WaitingRuns, str]:
     if not runs.HasField("next_wait"):
         return runs, "unknown"
     return runs, approximate(milliseconds_of(runs.next_wait))
+
+
+def _target(target: NotificationTargetState) -> Badge:
+    if target.HasField("error"):
+        return Badge(f"fails: {target.error}", "bad")
+    return Badge("works", "good") if target.HasField("delivered_at") else Badge("not used yet", "soft")
 
 
 def _work(pending: PendingWork) -> list[_Work]:

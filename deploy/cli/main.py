@@ -81,6 +81,7 @@ COMMANDS: Final = (
     CommandModule("runs", "Start, list, show, follow, cancel and erase runs; fetch their outputs and logs."),
     CommandModule("schedules", "List, pause, resume and trigger schedules; cancel planned starts."),
     CommandModule("users", "Add, list and disable people who sign in to the console, and reset passwords."),
+    CommandModule("notifications", "List where operators are notified, and send a test message."),
     CommandModule("audit", "List who changed what, and when."),
     CommandModule("completion", "Print a script for completion in bash, zsh or fish."),
     CommandModule("deployment", "Show and change the deployment record."),

@@ -14,6 +14,8 @@ from backend.settings import (
     JobLimits,
     ModelPrice,
     ModelProvider,
+    NotificationSettings,
+    NotificationTarget,
     ObjectSettings,
     OutputLimits,
     PackageSettings,
@@ -51,6 +53,7 @@ from deploy.config.checks import (
     role_mapping,
     text,
 )
+from deploy.config.notifications import notification_target
 from deploy.config.secret_references import (
     database_url,
     reference,
@@ -325,6 +328,7 @@ class Settings:
     secrets: Mapping[str, str] = field(default_factory=dict, metadata={TABLE: secret_source})
     models: Mapping[str, ModelProvider] = field(default_factory=dict, metadata={TABLE: model_provider})
     model_prices: Mapping[str, ModelPrice] = field(default_factory=dict, metadata={TABLE: model_price})
+    notifications: Mapping[str, NotificationTarget] = field(default_factory=dict, metadata={TABLE: notification_target})
     source: SettingsSource = field(default_factory=SettingsSource, repr=False, compare=False, metadata={INTERNAL: True})
 
 
@@ -355,6 +359,16 @@ def console_settings(settings: Settings, listen: Address) -> ConsoleSettings:
         design_sheet=console.design_sheet,
         api_url=_api_url(settings.edge),
     )
+
+
+def _console_url(console: ConsoleSection) -> str | None:
+    """Returns the URL of the console for people, None where the settings do not tell it."""
+    if console.hosts and console.https is not False:
+        return f"https://{console.hosts[0]}"
+    if console.listen is None:
+        return None
+    https = not console.listen.is_local if console.https is None else console.https
+    return f"{'https' if https else 'http'}://{console.listen}"
 
 
 def _api_url(edge: EdgeSection) -> str:
@@ -400,6 +414,12 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
             private_networks=settings.webhooks.private_networks or (),
             timeout_seconds=settings.webhooks.timeout_seconds,
             concurrent=settings.webhooks.concurrent,
+        ),
+        notifications=NotificationSettings(
+            targets=settings.notifications,
+            console_url=_console_url(settings.console),
+            private_networks=settings.webhooks.private_networks or (),
+            timeout_seconds=settings.webhooks.timeout_seconds,
         ),
         workflow_metrics=settings.metrics.keys_and_workflows,
     )

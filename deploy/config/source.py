@@ -15,6 +15,7 @@ from deploy.config.secret_references import redis_secret_name
 from deploy.config.settings import CHECK, INTERNAL, TABLE, ServerTls, Settings, SettingsSource
 from deploy.failures import CommandError
 
+_MOST_TARGETS: Final = 20
 NEEDS_TLS: Final = "must be on this machine (127.0.0.1:9090, unix:/path) where no certificate is given"
 
 
@@ -24,6 +25,11 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
         if model.api_key is not None and model.api_key not in settings.secrets:
             # The value is not quoted: it may be the key itself.
             yield f"models.{provider}", "must have as api_key a name that [secrets] holds"
+    for name, target in settings.notifications.items():
+        if target.url not in settings.secrets:
+            yield f"notifications.{name}", "must have as url a name that [secrets] holds"
+    if len(settings.notifications) > _MOST_TARGETS:
+        yield "notifications", f"must have at most {_MOST_TARGETS} targets"
     yield from _worker_contradictions(settings)
     yield from _edge_contradictions(settings)
     yield from _oidc_contradictions(settings)

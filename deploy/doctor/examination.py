@@ -32,6 +32,7 @@ _OF_OTHERS: Final = (
     "redis_server.check_redis",
     "certificates.check_certificates",
     "identity_provider.check_identity_provider",
+    "notifications.check_notifications",
     "service.check_edge",
     "service.check_backends",
     "service.check_service",

@@ -320,7 +320,9 @@ def test_upkeep_by_hand_prints_what_it_deleted(command: CommandLine) -> None:
         "sessions",
         "sign_in_tries",
     }
-    kept = {"step_log_parts", "agent_sources", "environment_locks", "webhook_deliveries", "deleted_definitions"}
+    kept = {"step_log_parts", "agent_sources", "environment_locks", "webhook_deliveries", "deleted_definitions"} | {
+        "notifications"
+    }
     assert set(done) == {"runs_erased", *records, *kept, "more"}
 
 

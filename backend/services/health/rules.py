@@ -51,12 +51,16 @@ class HealthFinding:
     critical: bool
     message: str
     remedy: str
+    subject: str = ""
+    """The certificate or disk that it is about, for findings that are told to operators."""
 
 
 def findings(figures: HealthFigures) -> list[HealthFinding]:
     """Returns the problems that a person should look at, critical ones first."""
-    groups = (_queue, _processes, _backends, _certificates, _disks, _clocks, _others)
+    groups = (_queue, _processes, _backends)
     found = [finding for group in groups for finding in group(figures)]
+    found += [*of_certificates(figures.processes, figures.now), *of_disks(figures.processes, figures.now)]
+    found += [*_clocks(figures), *_others(figures)]
     return sorted(found, key=lambda finding: not finding.critical)
 
 
@@ -115,11 +119,12 @@ def _backends(figures: HealthFigures) -> Iterator[HealthFinding]:
                 )
 
 
-def _certificates(figures: HealthFigures) -> Iterator[HealthFinding]:
-    for process in figures.processes:
-        if process.certificate_expires_at is None or not is_alive(process, figures.now):
+def of_certificates(processes: Iterable[ProcessRow], now: int) -> Iterator[HealthFinding]:
+    """Yields certificates of processes that expire soon."""
+    for process in processes:
+        if process.certificate_expires_at is None or not is_alive(process, now):
             continue
-        left = timedelta(milliseconds=process.certificate_expires_at - figures.now)
+        left = timedelta(milliseconds=process.certificate_expires_at - now)
         if left < SOON:
             when = f"expires in {time_left(left)}" if left > timedelta() else "has expired: new connections fail"
             yield HealthFinding(
@@ -127,12 +132,14 @@ def _certificates(figures: HealthFigures) -> Iterator[HealthFinding]:
                 left < VERY_SOON,
                 f"The certificate of the {process.part} on {process.host} (process {process.pid}) {when}.",
                 "Replace its files, or that of an authority in them; they are read again without a restart.",
+                f"certificate {process.part} {process.host}",
             )
 
 
-def _disks(figures: HealthFigures) -> Iterator[HealthFinding]:
-    for process in figures.processes:
-        if not is_alive(process, figures.now):
+def of_disks(processes: Iterable[ProcessRow], now: int) -> Iterator[HealthFinding]:
+    """Yields disks of processes with little free space."""
+    for process in processes:
+        if not is_alive(process, now):
             continue
         for what, total, free, filling in (
             ("data folder", process.data_total, process.data_free, process.data_filling),
@@ -146,6 +153,7 @@ def _disks(figures: HealthFigures) -> Iterator[HealthFinding]:
                     very,
                     f"The disk of the {what} on {process.host} has {free / _GIGABYTE:,.1f} GB free{rate}.",
                     "Make room or a larger disk, or keep run data for fewer days.",
+                    f"disk {what} {process.host}",
                 )
 
 

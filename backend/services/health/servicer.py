@@ -10,6 +10,7 @@ import grpc
 from google.protobuf.duration_pb2 import Duration
 
 from backend.common.clock import DAY_MS
+from backend.common.errors import ApiError
 from backend.common.paging import Paging
 from backend.common.secrets import FILE, SecretError, Secrets
 from backend.services.dependencies import Services
@@ -18,15 +19,18 @@ from backend.services.health import size_sql, sql
 from backend.services.health.rules import HealthFigures, findings, is_alive
 from backend.services.health.size_sql import NamedWorkflowRow
 from backend.services.health.sql import ProcessRow, SecretRow, WorkerRow
+from backend.services.notifications import sql as notifications_sql
+from backend.services.notifications.notifier import Notifier
 from backend.services.runs.backlog_sql import BacklogRow, backlog
 from backend.services.runs.waiting_runs import OF_PEOPLE, Waiting, WaitingRuns, waiting_runs
 from backend.services.workflows.sql import former_name
 from backend.settings import ModelProvider
 from backend.storage.database import Tx
 from backend.storage.retention import RetentionJob
+from backend.storage.tables.notifications import NotificationTargetRow
 from contract.times import to_duration, to_timestamp
 from workflow_api.v1 import deployment_health_pb2 as pb
-from workflow_api.v1 import deployment_health_pb2_grpc
+from workflow_api.v1 import deployment_health_pb2_grpc, errors_pb2
 
 
 def retention_message(upkeep: RetentionJob, days: int, oldest: int | None) -> pb.Retention:
@@ -90,6 +94,7 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
     Args:
         models: Defaults by provider, which may name secrets.
         needs_workers: Whether separate worker processes execute runs.
+        notifier: Sends test messages; None where operators are not notified.
     """
 
     def __init__(
@@ -101,6 +106,7 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
         object_store: Literal["folder", "s3"],
         *,
         needs_workers: bool,
+        notifier: Notifier | None = None,
     ) -> None:
         self._services = services
         self._upkeep = upkeep
@@ -108,6 +114,7 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
         self._database = database
         self._object_store = object_store
         self._needs_workers = needs_workers
+        self._notifier = notifier
 
     def GetDeploymentHealth(
         self, request: pb.GetDeploymentHealthRequest, context: grpc.ServicerContext
@@ -116,6 +123,10 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
         now = self._services.clock()
         # Workers renew their leases by the database's own time.
         lease_now = self._services.database.now()
+
+        def targets(tx: Tx) -> list[pb.NotificationTargetState]:
+            pending = notifications_sql.pending_of_targets(tx)
+            return [_target(row, pending.get(row.name, 0)) for row in notifications_sql.targets(tx)]
 
         def work(tx: Tx) -> tuple[list[ProcessRow], list[WorkerRow], BacklogRow, WaitingRuns, int]:
             size = tx.connection.execute(_SIZE_OF[self._database]).fetchone()
@@ -142,6 +153,7 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
             database_bytes=size,
             database_took=to_duration(took),
             object_store=self._object_store,
+            notification_targets=self._services.database.read(targets),
         )
 
     def GetStartWait(self, request: pb.GetStartWaitRequest, context: grpc.ServicerContext) -> pb.StartWait:
@@ -180,6 +192,26 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
         """Returns the secrets in use, and whether each can be read; no value leaves this process."""
         rows = self._services.database.read(sql.secrets_of_resources)
         return secret_use(self._services.secrets, rows, self._models)
+
+    def SendTestNotification(
+        self, request: pb.SendTestNotificationRequest, context: grpc.ServicerContext
+    ) -> pb.SendTestNotificationResponse:
+        """Sends a message to a target of the settings, and waits for the outcome."""
+        if self._notifier is None or request.name not in self._notifier.targets:
+            message = f"The settings have no notification target {request.name}."
+            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, message)
+        return pb.SendTestNotificationResponse(error=self._notifier.send_test(request.name) or "")
+
+
+def _target(row: NotificationTargetRow, pending: int) -> pb.NotificationTargetState:
+    return pb.NotificationTargetState(
+        name=row.name,
+        events=json.loads(row.events),
+        delivered_at=None if row.delivered_at is None else to_timestamp(row.delivered_at),
+        failed_at=None if row.failed_at is None else to_timestamp(row.failed_at),
+        error=row.error,
+        pending=pending,
+    )
 
 
 def _workflow_size(tx: Tx, row: NamedWorkflowRow, oldest: int | None) -> pb.WorkflowSize:

@@ -9,6 +9,7 @@ from backend.storage.database import Tx
 from backend.storage.sql_expressions import json_member
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.deployment import processes, workers
+from backend.storage.tables.keys import api_keys
 from backend.storage.tables.runs import runs
 from backend.storage.tables.workflows import resources
 
@@ -61,6 +62,14 @@ class SecretRow(NamedTuple):
     secrets: str | None
 
 
+class ExpiringKeyRow(NamedTuple):
+    """A key, and when it expires."""
+
+    key_id: str
+    name: str
+    expires_at: int
+
+
 _REPORTED: Final = ProcessRow._fields[ProcessRow._fields.index("seen_at") :]
 _ADD = Command(insert(processes), [column.name for column in processes.columns])
 _REPORT = Command(
@@ -108,6 +117,18 @@ _OLDEST_FINISHED = ScalarQuery[int](
     .limit(literal_column("1"))
 )
 
+_EXPIRING_KEYS = Query(
+    ExpiringKeyRow,
+    select_row(ExpiringKeyRow, api_keys)
+    .where(
+        api_keys.c.expires_at > bindparam("at_ms"),
+        api_keys.c.expires_at <= bindparam("until"),
+        api_keys.c.revoked_at.is_(None),
+    )
+    .order_by(api_keys.c.expires_at)
+    .limit(literal_column(str(MOST_SHOWN))),
+)
+
 
 def report(tx: Tx, row: ProcessRow) -> None:
     """Writes the report of a process."""
@@ -146,3 +167,8 @@ def secrets_of_resources(tx: Tx) -> list[SecretRow]:
 def oldest_finished(tx: Tx, now: int) -> int | None:
     """Returns the time when the oldest run with data finished; None if no finished run has data."""
     return tx.scalar(_OLDEST_FINISHED, before=now + 1)
+
+
+def keys_that_expire(tx: Tx, now: int, until: int) -> list[ExpiringKeyRow]:
+    """Returns usable keys that expire until then, the first to expire first."""
+    return tx.all(_EXPIRING_KEYS, at_ms=now, until=until)

@@ -13,6 +13,8 @@ from backend.common.clock import to_text
 from backend.common.ids import new_id
 from backend.common.json_text import JsonMapping, JsonObject
 from backend.common.states import ROOM, RUN_TERMINAL, ApprovalState, RunStatus, SegmentState
+from backend.services.notifications.rules import NotificationEvent
+from backend.services.notifications.sql import notify_of_run
 from backend.services.runs import in_flight_sql, interruptions, lifecycle_sql, promotion_sql
 from backend.services.runs.change_records import (
     SEGMENT_ENDED,
@@ -177,6 +179,7 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
         continue_run(tx, run.run_id, at)
     else:
         add_messages(tx, WebhookEvent.RUN_WAITING, run.run_id, at)
+        notify_of_run(tx, NotificationEvent.RUN_WAITING, run.run_id, at)
 
 
 def continue_run(tx: Tx, run_id: str, at: int) -> None:
@@ -318,6 +321,8 @@ def close_run(
         interruptions.record(tx, run_id, at)
     if closed.has_webhooks:
         add_messages(tx, WebhookEvent.RUN_ENDED, run_id, at)
+    if status == RunStatus.FAILED:
+        notify_of_run(tx, NotificationEvent.RUN_FAILED, run_id, at)
     tx.after_commit(lambda: _count(closed, status, error_code or metrics.NO_REASON, at))
     log_change(
         tx,

@@ -703,4 +703,32 @@ CREATE TABLE interruptions (
 
 ;
 CREATE INDEX ix_interruptions_due ON interruptions (due_at) WHERE due_at IS NOT NULL;
-INSERT INTO alembic_version (version_num) VALUES ('0044');
+CREATE TABLE notification_targets (
+	name TEXT NOT NULL, 
+	events TEXT NOT NULL, 
+	delivered_at BIGINT, 
+	failed_at BIGINT, 
+	error TEXT, 
+	CONSTRAINT pk_notification_targets PRIMARY KEY (name)
+);
+CREATE TABLE notifications (
+	target TEXT NOT NULL, 
+	message_id TEXT NOT NULL, 
+	event TEXT NOT NULL, 
+	subject TEXT NOT NULL, 
+	run_id TEXT, 
+	workflow_id TEXT, 
+	details TEXT, 
+	occurred_at BIGINT NOT NULL, 
+	due_at BIGINT, 
+	claim TEXT, 
+	attempts INTEGER NOT NULL, 
+	CONSTRAINT pk_notifications PRIMARY KEY (target, message_id), 
+	CONSTRAINT fk_notifications_target_notification_targets FOREIGN KEY(target) REFERENCES notification_targets (name) ON DELETE CASCADE, 
+	CONSTRAINT fk_notifications_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+CREATE INDEX ix_notifications_occurred_at ON notifications (occurred_at);
+CREATE INDEX ix_notifications_run_id ON notifications (run_id);
+CREATE INDEX ix_notifications_subject ON notifications (target, event, subject, occurred_at);
+CREATE INDEX ix_notifications_due ON notifications (target, due_at) WHERE due_at IS NOT NULL;
+INSERT INTO alembic_version (version_num) VALUES ('0045');

@@ -94,6 +94,50 @@ HEALTH_TOPIC_CERTIFICATES: HealthTopic.ValueType  # 7
 Global___HealthTopic: _TypeAlias = HealthTopic  # noqa: Y015
 
 @_typing.final
+class SendTestNotificationRequest(_message.Message):
+    """Names a notification target."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name in the settings."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SendTestNotificationRequest: _TypeAlias = SendTestNotificationRequest  # noqa: Y015
+
+@_typing.final
+class SendTestNotificationResponse(_message.Message):
+    """How a test went."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    error: _builtins.str
+    """A word for the failure; empty once the target has taken the message."""
+    def __init__(
+        self,
+        *,
+        error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SendTestNotificationResponse: _TypeAlias = SendTestNotificationResponse  # noqa: Y015
+
+@_typing.final
 class GetStartWaitRequest(_message.Message):
     """Asks how long a run that a person starts now will probably wait."""
 
@@ -820,6 +864,7 @@ class DeploymentHealth(_message.Message):
     DATABASE_BYTES_FIELD_NUMBER: _builtins.int
     DATABASE_TOOK_FIELD_NUMBER: _builtins.int
     OBJECT_STORE_FIELD_NUMBER: _builtins.int
+    NOTIFICATION_TARGETS_FIELD_NUMBER: _builtins.int
     database: _builtins.str
     """`sqlite` or `postgresql`."""
     database_bytes: _builtins.int
@@ -850,6 +895,10 @@ class DeploymentHealth(_message.Message):
     def database_took(self) -> _duration_pb2.Duration:
         """How long the database took to answer."""
 
+    @_builtins.property
+    def notification_targets(self) -> _containers.RepeatedCompositeFieldContainer[Global___NotificationTargetState]:
+        """Targets that operators are notified at, by name."""
+
     def __init__(
         self,
         *,
@@ -862,11 +911,71 @@ class DeploymentHealth(_message.Message):
         database_bytes: _builtins.int = ...,
         database_took: _duration_pb2.Duration | None = ...,
         object_store: _builtins.str = ...,
+        notification_targets: _abc.Iterable[Global___NotificationTargetState] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["checked_at", b"checked_at", "database_took", b"database_took", "pending", b"pending"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked_at", b"checked_at", "database", b"database", "database_bytes", b"database_bytes", "database_took", b"database_took", "findings", b"findings", "leases", b"leases", "object_store", b"object_store", "pending", b"pending", "processes", b"processes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked_at", b"checked_at", "database", b"database", "database_bytes", b"database_bytes", "database_took", b"database_took", "findings", b"findings", "leases", b"leases", "notification_targets", b"notification_targets", "object_store", b"object_store", "pending", b"pending", "processes", b"processes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeploymentHealth: _TypeAlias = DeploymentHealth  # noqa: Y015
+
+@_typing.final
+class NotificationTargetState(_message.Message):
+    """A target of notifications, and how its last attempts went; its address is shown to nobody."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    DELIVERED_AT_FIELD_NUMBER: _builtins.int
+    FAILED_AT_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    PENDING_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name in the settings."""
+    error: _builtins.str
+    """A word for the last failure; absent since a later delivery."""
+    pending: _builtins.int
+    """Messages that wait to be sent."""
+    @_builtins.property
+    def events(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Events that it gets, as `run.failed`."""
+
+    @_builtins.property
+    def delivered_at(self) -> _timestamp_pb2.Timestamp:
+        """When it last took a message; absent where it never did."""
+
+    @_builtins.property
+    def failed_at(self) -> _timestamp_pb2.Timestamp:
+        """When an attempt last failed; absent where none did."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        events: _abc.Iterable[_builtins.str] | None = ...,
+        delivered_at: _timestamp_pb2.Timestamp | None = ...,
+        failed_at: _timestamp_pb2.Timestamp | None = ...,
+        error: _builtins.str | None = ...,
+        pending: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_delivered_at", b"_delivered_at", "_error", b"_error", "_failed_at", b"_failed_at", "delivered_at", b"delivered_at", "error", b"error", "failed_at", b"failed_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_delivered_at", b"_delivered_at", "_error", b"_error", "_failed_at", b"_failed_at", "delivered_at", b"delivered_at", "error", b"error", "events", b"events", "failed_at", b"failed_at", "name", b"name", "pending", b"pending"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__delivered_at: _TypeAlias = _typing.Literal["delivered_at"]  # noqa: Y015
+    _WhichOneofArgType__delivered_at: _TypeAlias = _typing.Literal["_delivered_at", b"_delivered_at"]  # noqa: Y015
+    _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
+    _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
+    _WhichOneofReturnType__failed_at: _TypeAlias = _typing.Literal["failed_at"]  # noqa: Y015
+    _WhichOneofArgType__failed_at: _TypeAlias = _typing.Literal["_failed_at", b"_failed_at"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__delivered_at) -> _WhichOneofReturnType__delivered_at | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__failed_at) -> _WhichOneofReturnType__failed_at | None: ...
+
+Global___NotificationTargetState: _TypeAlias = NotificationTargetState  # noqa: Y015

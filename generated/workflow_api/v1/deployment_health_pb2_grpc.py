@@ -60,6 +60,11 @@ class DeploymentHealthServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetSecretUseRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.SecretUse.FromString,
                 _registered_method=True)
+        self.SendTestNotification = channel.unary_unary(
+                '/workflow_api.v1.DeploymentHealthService/SendTestNotification',
+                request_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.SendTestNotificationRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.SendTestNotificationResponse.FromString,
+                _registered_method=True)
 
 
 class DeploymentHealthServiceServicer:
@@ -101,6 +106,13 @@ class DeploymentHealthServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SendTestNotification(self, request, context):
+        """Sends a message to a notification target at once.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DeploymentHealthServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -128,6 +140,11 @@ def add_DeploymentHealthServiceServicer_to_server(servicer, server):
                     servicer.GetSecretUse,
                     request_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetSecretUseRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.SecretUse.SerializeToString,
+            ),
+            'SendTestNotification': grpc.unary_unary_rpc_method_handler(
+                    servicer.SendTestNotification,
+                    request_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.SendTestNotificationRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.SendTestNotificationResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -266,6 +283,33 @@ class DeploymentHealthService:
             '/workflow_api.v1.DeploymentHealthService/GetSecretUse',
             workflow__api_dot_v1_dot_deployment__health__pb2.GetSecretUseRequest.SerializeToString,
             workflow__api_dot_v1_dot_deployment__health__pb2.SecretUse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendTestNotification(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.DeploymentHealthService/SendTestNotification',
+            workflow__api_dot_v1_dot_deployment__health__pb2.SendTestNotificationRequest.SerializeToString,
+            workflow__api_dot_v1_dot_deployment__health__pb2.SendTestNotificationResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,8 @@ class DeploymentHealthServiceStub:
     """What the finished runs of each workflow take in database and object store, workflows by name."""
     GetSecretUse: _grpc.UnaryUnaryMultiCallable[_deployment_health_pb2.GetSecretUseRequest, _deployment_health_pb2.SecretUse]
     """The secrets of the deployment by name, whether each can be read, and what names it; never a value."""
+    SendTestNotification: _grpc.UnaryUnaryMultiCallable[_deployment_health_pb2.SendTestNotificationRequest, _deployment_health_pb2.SendTestNotificationResponse]
+    """Sends a message to a notification target at once."""
 
 @_typing.type_check_only
 class DeploymentHealthServiceAsyncStub(DeploymentHealthServiceStub):
@@ -59,6 +61,8 @@ class DeploymentHealthServiceAsyncStub(DeploymentHealthServiceStub):
     """What the finished runs of each workflow take in database and object store, workflows by name."""
     GetSecretUse: _aio.UnaryUnaryMultiCallable[_deployment_health_pb2.GetSecretUseRequest, _deployment_health_pb2.SecretUse]  # type: ignore[assignment]
     """The secrets of the deployment by name, whether each can be read, and what names it; never a value."""
+    SendTestNotification: _aio.UnaryUnaryMultiCallable[_deployment_health_pb2.SendTestNotificationRequest, _deployment_health_pb2.SendTestNotificationResponse]  # type: ignore[assignment]
+    """Sends a message to a notification target at once."""
 
 class DeploymentHealthServiceServicer(metaclass=_abc_1.ABCMeta):
     """Shows administrators how a deployment is."""
@@ -102,5 +106,13 @@ class DeploymentHealthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_deployment_health_pb2.SecretUse, _abc.Awaitable[_deployment_health_pb2.SecretUse]]:
         """The secrets of the deployment by name, whether each can be read, and what names it; never a value."""
+
+    @_abc_1.abstractmethod
+    def SendTestNotification(
+        self,
+        request: _deployment_health_pb2.SendTestNotificationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_deployment_health_pb2.SendTestNotificationResponse, _abc.Awaitable[_deployment_health_pb2.SendTestNotificationResponse]]:
+        """Sends a message to a notification target at once."""
 
 def add_DeploymentHealthServiceServicer_to_server(servicer: DeploymentHealthServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -2126,6 +2126,7 @@ class RunUpkeepResponse(_message.Message):
     DELETED_DEFINITIONS_FIELD_NUMBER: _builtins.int
     MODEL_USAGE_FIELD_NUMBER: _builtins.int
     MODEL_USAGE_DAYS_FIELD_NUMBER: _builtins.int
+    NOTIFICATIONS_FIELD_NUMBER: _builtins.int
     runs_erased: _builtins.int
     """Runs whose data was erased."""
     idempotency_records: _builtins.int
@@ -2158,6 +2159,8 @@ class RunUpkeepResponse(_message.Message):
     """Uses of models by attempts of steps deleted."""
     model_usage_days: _builtins.int
     """Sums of uses of models by day deleted."""
+    notifications: _builtins.int
+    """Notifications of operators that were deleted."""
     def __init__(
         self,
         *,
@@ -2177,10 +2180,11 @@ class RunUpkeepResponse(_message.Message):
         deleted_definitions: _builtins.int = ...,
         model_usage: _builtins.int = ...,
         model_usage_days: _builtins.int = ...,
+        notifications: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_sources", b"agent_sources", "audit_records", b"audit_records", "deleted_definitions", b"deleted_definitions", "environment_locks", b"environment_locks", "idempotency_records", b"idempotency_records", "model_usage", b"model_usage", "model_usage_days", b"model_usage_days", "more", b"more", "runs_erased", b"runs_erased", "sessions", b"sessions", "sign_in_tries", b"sign_in_tries", "step_log_parts", b"step_log_parts", "usage_batches", b"usage_batches", "usage_hours", b"usage_hours", "usage_records", b"usage_records", "webhook_deliveries", b"webhook_deliveries"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_sources", b"agent_sources", "audit_records", b"audit_records", "deleted_definitions", b"deleted_definitions", "environment_locks", b"environment_locks", "idempotency_records", b"idempotency_records", "model_usage", b"model_usage", "model_usage_days", b"model_usage_days", "more", b"more", "notifications", b"notifications", "runs_erased", b"runs_erased", "sessions", b"sessions", "sign_in_tries", b"sign_in_tries", "step_log_parts", b"step_log_parts", "usage_batches", b"usage_batches", "usage_hours", b"usage_hours", "usage_records", b"usage_records", "webhook_deliveries", b"webhook_deliveries"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -55,6 +55,7 @@ MATRIX = {
         "GetRetention": "aov",
         "GetSecretUse": "a",
         "ListWorkflowSizes": "a",
+        "SendTestNotification": "a",
     },
     "Deployment": {"GetHealth": "aopvc", "GetDeployment": "aov", "UpdateDeployment": "a"},
     "Edge": dict.fromkeys(

@@ -12,6 +12,8 @@ from typing import Final
 from backend.common import metrics, workflow_metrics
 from backend.common.clock import utc_day
 from backend.common.states import RunStatus, SegmentState
+from backend.services.notifications.rules import NotificationEvent
+from backend.services.notifications.sql import notify_of_run
 from backend.services.runs.change_records import SEGMENT_ENDED, begin_events, event_rows
 from backend.services.runs.runtime_port import BegunSegment
 from backend.services.runs.start import sql
@@ -123,6 +125,7 @@ class StartGroup:
                 has_webhooks[key_id] = sql.has_webhooks(tx, key_id)
             if has_webhooks[key_id]:
                 add_messages(tx, WebhookEvent.RUN_WAITING, run_id, at)
+            notify_of_run(tx, NotificationEvent.RUN_WAITING, run_id, at)
         # No cached answer depends on uploads, the audit log, or idempotency records.
         for run in rows.runs:
             tx.changes_run(run.run_id, run.key_id)

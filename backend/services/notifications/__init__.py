@@ -1,0 +1,1 @@
+"""Messages to operators by e-mail, Slack and Teams."""
