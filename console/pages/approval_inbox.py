@@ -1,6 +1,7 @@
 """Inbox of approvals, of one gate or all, oldest first, with the material of the chosen approval."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
@@ -32,6 +33,7 @@ from workflow_api.v1.reviews_pb2 import (
     CountPendingApprovalsRequest,
     CountPendingApprovalsResponse,
     PendingGate,
+    Review,
 )
 from workflow_api.v1.runs_pb2 import (
     PENDING_VIEW_AWAKE,
@@ -47,6 +49,9 @@ _PAGE: Final = 50
 _MOST_NAMED: Final = 5
 POLL_SECONDS: Final = 2.0
 """Seconds between two reads of the pending approvals."""
+PREPARE_SECONDS: Final = 10.0
+"""Time for which a decision of several approvals waits for their material: nobody may have looked at them yet."""
+_PREPARE_POLL_SECONDS: Final = 0.2
 _REVIEW_SECONDS: Final = 0.1
 """Time for which the page waits for the material of an approval; once it is prepared, the open page is updated."""
 _LIMITS: Final = PartLimits(parts=8, chars=4_000, rows=10, below=4)
@@ -104,7 +109,7 @@ async def decide_several(visit: Visit) -> PageResult:
         return Redirect(inbox_address(gate), "Nothing was changed: choose approvals of one gate, and how to decide.")
     if len(chosen) > _PAGE:
         return Redirect(inbox_address(gate), f"Nothing was changed: at most {_PAGE} are decided at once.")
-    found = await reviews_of(visit.services, chosen)
+    found = await _prepared(visit, chosen)
     # A form decides only approvals that wait at its gate.
     open_ones = [each for each in found if each.state == APPROVAL_STATE_PENDING and _gate_of(each.pending) == gate]
     waiting = [each.pending for each in open_ones if not each.preparing]
@@ -130,6 +135,16 @@ async def decide_several(visit: Visit) -> PageResult:
         return View("approvals/sure.html", context)
     notice = await _decided(visit, waiting, len(chosen) - len(unprepared), decision, comment)
     return Redirect(inbox_address(gate), notice + _left_out(unprepared))
+
+
+async def _prepared(visit: Visit, approval_ids: Sequence[str]) -> Sequence[Review]:
+    """Returns the approvals that exist, in order, once each is prepared or `PREPARE_SECONDS` have passed."""
+    found = {each.pending.approval.approval_id: each for each in await reviews_of(visit.services, approval_ids)}
+    end = time.monotonic() + PREPARE_SECONDS
+    while (waiting := [name for name, each in found.items() if each.preparing]) and time.monotonic() < end:
+        await asyncio.sleep(_PREPARE_POLL_SECONDS)
+        found |= {each.pending.approval.approval_id: each for each in await reviews_of(visit.services, waiting)}
+    return [*found.values()]
 
 
 def _gate_of(pending: PendingApproval) -> str:

@@ -171,7 +171,10 @@ def test_several_read_only_the_chosen_ones() -> None:
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
-def test_several_are_decided_but_for_those_that_are_still_being_prepared(decision: str) -> None:
+def test_several_are_decided_but_for_those_that_are_still_being_prepared(
+    decision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approval_inbox, "PREPARE_SECONDS", 0)
     backend = services(decided=DECIDED)
     backend.answers["ReviewsService/GetReview"] = lambda asked: review(
         pending(int(asked.approval_id[-1])), preparing=asked.approval_id != "apr_2"
@@ -188,6 +191,19 @@ def test_several_are_decided_but_for_those_that_are_still_being_prepared(decisio
     reason = "Not decided, because what they are about is still being prepared: run_1, run_3."
     assert answer.notice == f"{word}: 1. {reason}"
     assert [each.approval_id for each in backend.asked("RunsService/DecideApproval")] == ["apr_2"]
+
+
+def test_several_wait_for_what_nobody_has_looked_at_yet() -> None:
+    backend = services(decided=DECIDED)
+    asked: list[str] = []
+
+    def known(request: Any) -> Any:
+        asked.append(request.approval_id)
+        return review(pending(int(request.approval_id[-1])), preparing=asked.count(request.approval_id) == 1)
+
+    backend.answers["ReviewsService/GetReview"] = known
+    form = {"gate": GATE, "decision": "approve", "approval_id": ["apr_1", "apr_2"]}
+    assert sent(backend, **form, sure="yes").notice == "Approved: 2."
 
 
 def test_somebody_faster_does_not_stop_the_others() -> None:
