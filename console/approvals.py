@@ -1,5 +1,6 @@
 """Decisions on approvals, and excerpts of the redacted material that reviewers see."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -10,7 +11,7 @@ from console.rendering.text import beginning, html_bytes, sanitised, short
 from console.visit import UserServices
 from contract.refusals import Refusal
 from contract.times import milliseconds_of
-from workflow_api.v1.reviews_pb2 import ReviewFile, ReviewMaterial, ReviewStep, ReviewTable
+from workflow_api.v1.reviews_pb2 import GetReviewRequest, Review, ReviewFile, ReviewMaterial, ReviewStep, ReviewTable
 from workflow_api.v1.runs_pb2 import (
     DEADLINE_ACTION_FAIL,
     DecideApprovalRequest,
@@ -23,6 +24,9 @@ DECISIONS: Final = {"approve": True, "reject": False}
 
 _EMPTY: Final = frozenset({"", "{}"})
 _CELL_CHARS: Final = 300
+_GONE: Final = frozenset({"not_found", "invalid_request"})
+_READ_AT_ONCE: Final = 4
+"""Approvals that one page reads at a time: the backend may hold a thread for each that it prepares."""
 
 
 async def decide(
@@ -42,6 +46,39 @@ async def decide(
             return None
         raise
     return decided
+
+
+async def review_of(services: UserServices, approval_id: str, seconds: float | None = None) -> Review | None:
+    """Returns an approval with its material, or as being prepared after `seconds`; None where it does not exist.
+
+    Raises:
+        Refusal: as `UserServices.call`, for any other reason.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            answer: Review = await services.call("ReviewsService/GetReview", GetReviewRequest(approval_id=approval_id))
+    except TimeoutError:
+        return Review(preparing=True)
+    except Refusal as refusal:
+        if refusal.code not in _GONE:
+            raise
+        return None
+    return answer
+
+
+async def reviews_of(services: UserServices, approval_ids: Sequence[str], seconds: float | None = None) -> list[Review]:
+    """Returns the approvals that exist without their material, which may be large; else as `review_of`."""
+    places = asyncio.Semaphore(_READ_AT_ONCE)
+
+    async def read(approval_id: str) -> Review | None:
+        async with places:
+            review = await review_of(services, approval_id, seconds)
+        if review is not None:
+            review.ClearField("material")
+        return review
+
+    found = await asyncio.gather(*map(read, approval_ids))
+    return [each for each in found if each is not None]
 
 
 class Deadline(NamedTuple):

@@ -117,6 +117,7 @@ RULES: Final[Mapping[str, AccessRule]] = {
         "DeploymentHealth": {
             "GetDeploymentHealth": _VIEWED,
             "GetRetention": _VIEWED,
+            "ListWorkflowSizes": _ADMINISTERED,
             "GetSecretUse": _ADMINISTERED,
         },
         "Deployment": {

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, MethodDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
 
 from contract.fields import (
@@ -109,7 +109,7 @@ class Records:
 
     def _events(self, message: Descriptor, field: FieldDescriptor, rules: FieldRules) -> None:
         for member in json_type(rules).fields:
-            tag, name = rules_of(member).tag, f"{_camel_case(member.name)}{message.name}"
+            tag, name = rules_of(member).tag, f"{camel_case(member.name)}{message.name}"
             data = self._data(message_of(member))
             lines = [
                 _docstring(comments()[member.full_name]),
@@ -152,7 +152,7 @@ class Records:
         single = self._single(field, rules, times)
         if field.is_repeated:
             return f"list[{single}] | Literal[{rules.or_text!r}]" if rules.or_text else f"list[{single}]"
-        return f"{single} | None" if _nullable(field, rules, omitted=omitted) and single != "Any" else single
+        return f"{single} | None" if is_nullable(field, rules, omitted=omitted) and single != "Any" else single
 
     def _single(self, field: FieldDescriptor, rules: FieldRules, times: str) -> str:
         if rules.raw_json:
@@ -215,16 +215,25 @@ def routes_module(routes: Sequence[Route]) -> str:
 
 
 def _route(route: Route) -> str:
-    rpc = route.descriptor
-    options: MethodOptions = rpc.GetOptions()
-    repeatable = options.idempotency_level in {MethodOptions.NO_SIDE_EFFECTS, MethodOptions.IDEMPOTENT}
-    name = "".join(f"_{letter}" if letter.isupper() else letter for letter in rpc.name).lstrip("_").upper()
-    path = route.template.removeprefix(BASE)
-    values = f"method={route.method!r}, path={path!r}, repeatable={repeatable}, takes_body={route.takes_body}"
-    return f"{name}: Final = Route({values})\n{_docstring(comments()[rpc.full_name])}"
+    rpc, path = route.descriptor, route.template.removeprefix(BASE)
+    repeats = f"repeatable={is_repeatable(route)}, takes_body={route.takes_body}"
+    values = f"method={route.method!r}, path={path!r}, {repeats}"
+    return f"{constant_of(rpc)}: Final = Route({values})\n{_docstring(comments()[rpc.full_name])}"
 
 
-def _nullable(field: FieldDescriptor, rules: FieldRules, *, omitted: bool) -> bool:
+def is_repeatable(route: Route) -> bool:
+    """Returns whether a call of a route may be sent again after its answer was lost."""
+    options: MethodOptions = route.descriptor.GetOptions()
+    return options.idempotency_level in {MethodOptions.NO_SIDE_EFFECTS, MethodOptions.IDEMPOTENT}
+
+
+def constant_of(rpc: MethodDescriptor) -> str:
+    """Returns the name of a route's constant."""
+    return "".join(f"_{letter}" if letter.isupper() else letter for letter in rpc.name).lstrip("_").upper()
+
+
+def is_nullable(field: FieldDescriptor, rules: FieldRules, *, omitted: bool) -> bool:
+    """Returns whether a field may be null; with `omitted` also where it would be absent."""
     if rules.omit_when_unset:
         return omitted
     if rules.link or (field.message_type and is_links(message_of(field))):
@@ -233,11 +242,12 @@ def _nullable(field: FieldDescriptor, rules: FieldRules, *, omitted: bool) -> bo
 
 
 def _error_name(code: str) -> str:
-    name = _camel_case(code)
+    name = camel_case(code)
     return name if name.endswith("Error") else f"{name}Error"
 
 
-def _camel_case(name: str) -> str:
+def camel_case(name: str) -> str:
+    """Returns a name of words and underscores as the name of a class."""
     return "".join(map(str.capitalize, name.split("_")))
 
 
@@ -248,11 +258,12 @@ def _block(head: str, members: Sequence[str]) -> str:
 
 def _docstring(text: str) -> str:
     quote = '"""' if "\\" not in text else 'r"""'
-    wrapped = "\n".join(_lines(text))
+    wrapped = "\n".join(comment_lines(text))
     return f'{quote}{wrapped}"""'
 
 
-def _lines(text: str) -> Iterator[str]:
+def comment_lines(text: str) -> Iterator[str]:
+    """Yields a comment as lines of at most `WIDTH` characters."""
     line = ""
     for word in text.split():
         if line and len(line) + 1 + len(word) > WIDTH:

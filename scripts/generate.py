@@ -1,4 +1,4 @@
-"""Generates `generated/` and the client's records from `protos/`; with `--check` fails if they differ."""
+"""Generates `generated/` and the clients' records from `protos/`; with `--check` fails if they differ."""
 
 import argparse
 import filecmp
@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROTOS = ROOT / "protos"
 GENERATED = ROOT / "generated"
 CLIENT = ROOT / "clients" / "python" / "workflow_api_client" / "generated"
+TYPESCRIPT = ROOT / "clients" / "typescript" / "src" / "generated"
 PACKAGE = Path("workflow_api") / "v1"
 VENDORED = (Path("google") / "api", Path("google") / "rpc")
 
@@ -57,15 +58,15 @@ def generate(target: Path) -> None:
     (package.parent / "py.typed").touch()
 
 
-def generate_client(protos: Path, target: Path) -> None:
-    """Writes the generated part of the Python client, from the protos compiled into `protos`.
+def generate_client(script: str, protos: Path, target: Path) -> None:
+    """Writes the generated part of a client by its script, from the protos compiled into `protos`.
 
     Raises:
         SystemExit: it failed; the messages are on standard error.
     """
     path = os.pathsep.join([str(protos), str(ROOT)])
     done = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "client_code.py", target],
+        [sys.executable, ROOT / "scripts" / script, target],
         env={**os.environ, "PYTHONPATH": path},
         check=False,
     )
@@ -130,9 +131,11 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="change nothing, fail when something differs")
     check = parser.parse_args().check
     with tempfile.TemporaryDirectory() as folder:
-        fresh = {GENERATED: Path(folder) / "generated", CLIENT: Path(folder) / "client"}
+        made = Path(folder)
+        fresh = {GENERATED: made / "generated", CLIENT: made / "python", TYPESCRIPT: made / "typescript"}
         generate(fresh[GENERATED])
-        generate_client(fresh[GENERATED], fresh[CLIENT])
+        generate_client("client_code.py", fresh[GENERATED], fresh[CLIENT])
+        generate_client("typescript_code.py", fresh[GENERATED], fresh[TYPESCRIPT])
         if check:
             _check(fresh)
             return

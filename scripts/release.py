@@ -21,9 +21,13 @@ NOTES: Final = DIST / "NOTES.md"
 # Files that name the release, with the pattern of the name. The Python client has a version of its own.
 _NAMED: Final = {
     "clients/protos/pyproject.toml": r'^version = "(.+)"$',
+    "clients/typescript/package-lock.json": r'"name": "workflow-api-client",\s+"version": "(.+)"',
+    "clients/typescript/package.json": r'^  "version": "(.+)",$',
+    "clients/typescript/src/version.ts": r'^export const VERSION = "(.+)";$',
     "contract/versions.py": r'^RELEASE: Final = "(.+)"$',
     "deploy/compose/compose.yaml": r"WORKFLOW_API_RELEASE:-([^}]+)}",
     "deploy/container/Dockerfile": r"-t workflow-api:(\S+)",
+    "deploy/helm/Chart.yaml": r'^(?:version|appVersion): "?([\w.]+)"?$',
     "deploy/kubernetes/kustomization.yaml": r"newTag: ([\w.]+)",
     "redaction/pyproject.toml": r'^version = "(.+)"$',
 }

@@ -228,11 +228,13 @@ MetricSource = Callable[[], Iterable[Family]]
 class MetricsRegistry:
     """The metric sources of the parts that run in this process.
 
-    `url` is the address at which the metrics are served, None if they are not.
+    `url` is the address at which the metrics are served, None if they are not. `ready` returns whether the process
+    serves; a part replaces it as soon as it does.
     """
 
     def __init__(self) -> None:
         self.url: str | None = None
+        self.ready: Callable[[], bool] = lambda: False
         self._sources: list[MetricSource] = []
 
     @contextmanager

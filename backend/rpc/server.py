@@ -145,6 +145,7 @@ class GrpcServer:
         if socket_path is not None:
             socket_path.chmod(0o600)
         self._stopping = threading.Event()
+        self._database_answers = False
         self._watch = threading.Thread(target=self._watch_health, name="grpc-health", daemon=True)
 
     def start(self) -> None:
@@ -152,6 +153,10 @@ class GrpcServer:
         self._health.set(LIVENESS, health_pb2.HealthCheckResponse.SERVING)
         self._server.start()
         self._watch.start()
+
+    def ready(self) -> bool:
+        """Returns whether the health service reports the services as serving."""
+        return self._database_answers and not self._stopping.is_set()
 
     def stop(self, grace_seconds: float, end_watches: Callable[[], None] = lambda: None) -> None:
         """Sends callers to other backends, refuses new calls, lets open ones finish within the grace, then ends them.
@@ -171,9 +176,10 @@ class GrpcServer:
     def _watch_health(self) -> None:
         """Reports services as serving only while the database answers; the process counts as alive without it."""
         while True:
+            self._database_answers = self._database.healthy()
             state = (
                 health_pb2.HealthCheckResponse.SERVING
-                if self._database.healthy()
+                if self._database_answers
                 else health_pb2.HealthCheckResponse.NOT_SERVING
             )
             for service in ("", *self._services):

@@ -1,9 +1,15 @@
 """Keys of stored objects."""
 
+from typing import Final
+
 
 def run_prefix(run_id: str) -> str:
     """Returns the prefix of all objects of a run."""
     return f"runs/{run_id}/"
+
+
+OWNERS: Final = ("runs/", "uploads/")
+"""Prefixes of all objects: of runs, and of uploads."""
 
 
 def run_of(key: str) -> str:

@@ -1,5 +1,6 @@
 """SQL of several services: patterns of LIKE, members of JSON, equality, times that have come, deletion in batches."""
 
+from collections.abc import Iterable
 from typing import Self
 
 from sqlalchemy import (
@@ -90,6 +91,39 @@ def _equal_for_sqlite(element: in_order_equal, compiler: SQLCompiler, **options:
 @compiles(in_order_equal, "postgresql")
 def _equal_for_postgresql(element: in_order_equal, compiler: SQLCompiler, **options: object) -> str:
     return f"{compiler.process(element.clauses, **options)} LIKE '{_literal(element.text)}'"
+
+
+class is_listed(GenericFunction[bool]):  # noqa: N801 - it is called as a function of SQL
+    """Condition that an id is among those of a parameter, which `listed` makes.
+
+    No index serves it, so a statement goes by the order of its rows, which a limit ends.
+    """
+
+    type = Boolean()
+    inherit_cache = True
+
+    def __init__(self, column: ColumnElement[str], parameter: str) -> None:
+        quote = literal_column("'\"'", Text)
+        super().__init__(bindparam(parameter, type_=Text), quote + column + quote)
+
+    def self_group(self, against: OperatorType | None = None) -> Self:  # noqa: ARG002 - SQLAlchemy's signature
+        """Returns it as it is: it compiles to a comparison in brackets."""
+        return self
+
+
+@compiles(is_listed, "sqlite")
+def _listed_for_sqlite(element: is_listed, compiler: SQLCompiler, **options: object) -> str:
+    return f"(instr({compiler.process(element.clauses, **options)}) > 0)"
+
+
+@compiles(is_listed, "postgresql")
+def _listed_for_postgresql(element: is_listed, compiler: SQLCompiler, **options: object) -> str:
+    return f"(strpos({compiler.process(element.clauses, **options)}) > 0)"
+
+
+def listed(ids: Iterable[str]) -> str:
+    """Returns the value of a parameter of `is_listed`."""
+    return "".join(f'"{each}"' for each in ids)
 
 
 def is_due(at: ColumnElement[int], now: BindParameter[int], longest_ms: int) -> ColumnElement[bool]:

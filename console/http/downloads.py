@@ -19,6 +19,9 @@ from workflow_api.v1.outputs_pb2 import DownloadHeader
 MESSAGE_SECONDS: Final = 30.0
 """Longest wait for the next part of a download."""
 
+PLACE_SECONDS: Final = 10.0
+"""Longest wait for a place among the downloads: over HTTP/2 a browser asks for all pictures of a page at once."""
+
 _LOG = logging.getLogger(__name__)
 _MOST: Final = 40
 _MOST_OF_SESSION: Final = 6
@@ -73,23 +76,34 @@ class Downloads:
     def __init__(self, stall_seconds: float) -> None:
         self._stall_seconds = stall_seconds
         self._open: Counter[str] = Counter()
+        self._freed = asyncio.Event()
 
     async def send(self, request: web.Request, session: str, download: FileDownload) -> web.StreamResponse:
         """Sends a download; a failure in its middle resets the connection, so that the file is not taken for whole.
 
         Raises:
-            HTTPTooManyRequests: the most downloads are under way.
+            HTTPTooManyRequests: the most downloads are under way, and none has ended within `PLACE_SECONDS`.
         """
         async with aclosing(download.parts) as parts:
-            if self._open.total() >= _MOST or self._open[session] >= _MOST_OF_SESSION:
-                raise web.HTTPTooManyRequests(text=_TOO_MANY)
-            self._open[session] += 1
+            await self._take_place(session)
             try:
                 return await self._send(request, download, parts)
             finally:
                 self._open[session] -= 1
                 if not self._open[session]:
                     del self._open[session]
+                # Wakes all that wait for a place, each of which looks whether it has one.
+                self._freed.set()
+                self._freed = asyncio.Event()
+
+    async def _take_place(self, session: str) -> None:
+        try:
+            async with asyncio.timeout(PLACE_SECONDS):
+                while self._open.total() >= _MOST or self._open[session] >= _MOST_OF_SESSION:
+                    await self._freed.wait()
+        except TimeoutError:
+            raise web.HTTPTooManyRequests(text=_TOO_MANY) from None
+        self._open[session] += 1
 
     async def _send(self, request: web.Request, download: FileDownload, parts: Parts) -> web.StreamResponse:
         # The first part is read before the head is sent: a failure until then gives an ordinary error page.

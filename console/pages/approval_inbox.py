@@ -8,11 +8,21 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from console.addresses import approval_address, inbox_address
-from console.approvals import DECISIONS, PartLimits, call_of, deadline_of, decide, deciders_text, page_of, parts_of
+from console.approvals import (
+    DECISIONS,
+    PartLimits,
+    call_of,
+    deadline_of,
+    decide,
+    deciders_text,
+    page_of,
+    parts_of,
+    review_of,
+    reviews_of,
+)
 from console.http.static_files import MOST_COUNTED
 from console.pages.approval_care import snooze_choices
 from console.pages.approvals import MAX_COMMENT_CHARS, fields_of, rejection_text, waiting_text
-from console.paging import all_items
 from console.rendering import formatting
 from console.rendering.text import short, short_id
 from console.visit import PageEvents, PageResult, Redirect, View, Visit
@@ -21,15 +31,12 @@ from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_PENDING,
     CountPendingApprovalsRequest,
     CountPendingApprovalsResponse,
-    GetReviewRequest,
     PendingGate,
-    Review,
 )
 from workflow_api.v1.runs_pb2 import (
     PENDING_VIEW_AWAKE,
     PENDING_VIEW_MINE,
     PENDING_VIEW_SNOOZED,
-    PENDING_VIEW_UNSPECIFIED,
     ListPendingApprovalsRequest,
     ListPendingApprovalsResponse,
     PendingApproval,
@@ -37,12 +44,11 @@ from workflow_api.v1.runs_pb2 import (
 )
 
 _PAGE: Final = 50
-_ALL: Final = 1_000
+_MOST_NAMED: Final = 5
 POLL_SECONDS: Final = 2.0
 """Seconds between two reads of the pending approvals."""
 _REVIEW_SECONDS: Final = 0.1
 """Time for which the page waits for the material of an approval; once it is prepared, the open page is updated."""
-_GONE: Final = frozenset({"not_found", "invalid_request"})
 _LIMITS: Final = PartLimits(parts=8, chars=4_000, rows=10, below=4)
 _MOST_ABOUT_CHARS: Final = 160
 """Most characters of an approval's description in the list."""
@@ -93,22 +99,28 @@ async def stream(visit: Visit) -> PageResult:
 async def decide_several(visit: Visit) -> PageResult:
     """Decides the chosen approvals of one gate, once the person has confirmed."""
     gate, decision, comment = visit.sent("gate"), visit.sent("decision"), visit.sent("comment")
-    chosen = set(visit.form.get("approval_id", ()))
+    chosen = list(dict.fromkeys(visit.form.get("approval_id", ())))
     if not gate or decision not in DECISIONS or not chosen or len(comment) > MAX_COMMENT_CHARS:
         return Redirect(inbox_address(gate), "Nothing was changed: choose approvals of one gate, and how to decide.")
     if len(chosen) > _PAGE:
         return Redirect(inbox_address(gate), f"Nothing was changed: at most {_PAGE} are decided at once.")
-    request = _request(gate, _ALL, "", PENDING_VIEW_UNSPECIFIED)
-    pending = await all_items(visit.services, "RunsService/ListPendingApprovals", request)
+    found = await reviews_of(visit.services, chosen)
     # A form decides only approvals that wait at its gate.
-    waiting = [each for each in pending if each.approval.approval_id in chosen]
-    alone = [each for each in waiting if each.excluded or (DECISIONS[decision] and _needs_look(each))]
+    open_ones = [each for each in found if each.state == APPROVAL_STATE_PENDING and _gate_of(each.pending) == gate]
+    waiting = [each.pending for each in open_ones if not each.preparing]
+    unprepared = [each.pending.run_id for each in open_ones if each.preparing]
+    alone = [
+        each.pending
+        for each in open_ones
+        if each.pending.excluded or (DECISIONS[decision] and _needs_look(each.pending))
+    ]
     if alone:
         notice = "Nothing was changed: one with a form, a call, or other approvers is decided on its own page."
         return Redirect(inbox_address(gate, alone[0].approval.approval_id, opened=True), notice)
     if not visit.sent("sure"):
         context = {
             "items": [(each, waiting_text(each), deadline_of(each)) for each in waiting],
+            "unprepared": unprepared,
             "longest": MAX_COMMENT_CHARS,
             "gate": gate,
             "decision": decision,
@@ -116,7 +128,21 @@ async def decide_several(visit: Visit) -> PageResult:
             "back": inbox_address(gate),
         }
         return View("approvals/sure.html", context)
-    return Redirect(inbox_address(gate), await _decided(visit, waiting, len(chosen), decision, comment))
+    notice = await _decided(visit, waiting, len(chosen) - len(unprepared), decision, comment)
+    return Redirect(inbox_address(gate), notice + _left_out(unprepared))
+
+
+def _gate_of(pending: PendingApproval) -> str:
+    return f"{pending.approval.step}@{pending.workflow_id}"
+
+
+def _left_out(run_ids: Sequence[str]) -> str:
+    """Returns the end of a notice about approvals that were still being prepared; a notice has no place for 50."""
+    if not run_ids:
+        return ""
+    more = len(run_ids) - _MOST_NAMED
+    names = ", ".join(run_ids[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f" Not decided, because what they are about is still being prepared: {names}."
 
 
 def _needs_look(pending: PendingApproval) -> bool:
@@ -166,7 +192,7 @@ async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
         if chosen != shown:
             shown, prepared = chosen, not chosen
         if not prepared:
-            review = await _review(visit, shown)
+            review = await review_of(visit.services, shown, _REVIEW_SECONDS)
             prepared = review is None or not review.preparing
         state = (ids, marks, counted.total, shown, prepared)
         now = sha256(repr(state).encode()).digest()
@@ -208,22 +234,6 @@ async def _count(visit: Visit) -> CountPendingApprovalsResponse:
     return answer
 
 
-async def _review(visit: Visit, approval_id: str, seconds: float | None = _REVIEW_SECONDS) -> Review | None:
-    """Returns an approval with its material; None where the approval does not exist."""
-    try:
-        async with asyncio.timeout(seconds):
-            answer: Review = await visit.services.call(
-                "ReviewsService/GetReview", GetReviewRequest(approval_id=approval_id)
-            )
-    except TimeoutError:
-        return Review(preparing=True)
-    except Refusal as refusal:
-        if refusal.code not in _GONE:
-            raise
-        return None
-    return answer
-
-
 async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[str, Any] | None:
     """Returns the approval that the address names, decided or not, else the oldest listed; None without either."""
     by_id = {each.approval.approval_id: each for each in listed}
@@ -232,7 +242,7 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
         return None
     pending = by_id.get(approval_id)
     # An approval that is not listed is known from the answer alone.
-    review = await _review(visit, approval_id, _REVIEW_SECONDS if pending else None)
+    review = await review_of(visit.services, approval_id, _REVIEW_SECONDS if pending else None)
     if review is None or (review.state != APPROVAL_STATE_PENDING and not review.preparing):
         return {
             "id": approval_id,

@@ -88,9 +88,11 @@ async def decide(visit: Visit) -> PageResult:
     if decided is None:
         # The page shows who decided meanwhile.
         return Redirect(_back(visit, approval_id), "Nothing was changed: this approval is no longer pending.")
+    run, done = run_address(decided.run_id), _done(known, decision)
+    if not visit.sent("inbox"):
+        return Redirect(run, done)
     to = inbox_address(visit.sent("gate"), visit.sent("next"), show=visit.sent("show"))
-    run = run_address(decided.run_id)
-    return Redirect(to if visit.sent("inbox") else run, _done(known, decision), link=("Open the run", run))
+    return Redirect(to, done, link=("Open the run", run))
 
 
 def _done(review: Review | None, decision: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
 
 from console.forms.urlencoded import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
 from console.rendering import formatting
@@ -9,7 +10,13 @@ from console.rendering.times import DAY_MS
 from console.visit import PageResult, Redirect, View, Visit
 from contract.refusals import Refusal
 from contract.times import count_of, duration_of, milliseconds_of
-from workflow_api.v1.deployment_health_pb2 import GetRetentionRequest, Retention, RetentionSchedule
+from workflow_api.v1.deployment_health_pb2 import (
+    GetRetentionRequest,
+    ListWorkflowSizesRequest,
+    ListWorkflowSizesResponse,
+    Retention,
+    RetentionSchedule,
+)
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest, UpdateDeploymentRequest
 from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS
 
@@ -88,10 +95,15 @@ async def change(visit: Visit) -> PageResult:
 
 
 async def show_retention(visit: Visit) -> PageResult:
-    """Shows the retention time of every kind of data."""
-    found: Retention = await visit.services.call("DeploymentHealthService/GetRetention", GetRetentionRequest())
+    """Shows the retention time of every kind of data, and what the runs of a page of workflows take."""
+    services, request = visit.services, ListWorkflowSizesRequest(page_token=visit.query.get("cursor", ""))
+    found: Retention = await services.call("DeploymentHealthService/GetRetention", GetRetentionRequest())
+    sizes: ListWorkflowSizesResponse = await services.call("DeploymentHealthService/ListWorkflowSizes", request)
     rows = [(each, *_KINDS.get(each.name, (each.name, "")), _span(each)) for each in found.schedules]
-    return View("deployment/retention.html", {"rows": rows, "retention": found})
+    later = ""
+    if sizes.HasField("next_page_token"):
+        later = f"/deployment/retention?{urlencode({'cursor': sizes.next_page_token})}#sizes"
+    return View("deployment/retention.html", {"rows": rows, "retention": found, "sizes": sizes.items, "later": later})
 
 
 def _changes(present: DeploymentForm, wanted: DeploymentForm) -> Mapping[str, Any]:

@@ -43,6 +43,7 @@ SENTENCES: Final[Mapping[str, str]] = {
     "key.overlap_ended": "ended the overlap of two secrets of the key {name}",
     "key.revoked": "revoked the key {name}",
     "key.rotated": "issued a new secret for the key {name}",
+    "objects.removed": "removed {objects} objects that no row named[, of {bytes} bytes]",
     "run.cancel_requested": "asked for the run {name} to be cancelled",
     "run.erased": "erased the data of the run {name}[, after {retention_days} days]",
     "run.inputs_revealed": "looked at the inputs of the run {name} as given",

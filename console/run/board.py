@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
+from console.approvals import reviews_of
 from console.paging import rows_from
 from console.rendering import dag, formatting
 from console.rendering.dag import MOST_STEPS, step_window
@@ -31,6 +32,8 @@ BAND: Final = 3
 FOLDED: Final[Mapping[str, bool]] = {"folded": True, "full": False}
 """Values of the query's `waits`; without it the timeline decides."""
 
+_REVIEW_SECONDS: Final = 0.5
+"""Time for which the page waits for the material of an approval, which its own page shows later."""
 _LEGEND: Final = (
     ("good", "completed"),
     ("busy", "running"),
@@ -63,12 +66,14 @@ async def board(
     drawn = {name: of_step[-most_spans:] for name, of_step in spans.items()}
     folded = FOLDED.get(visit.query.get("waits", ""))
     bars = timeline(run.summary, window.steps, drawn, now_ms(), folded)
-    selected, (children, token) = await asyncio.gather(
-        _selected(visit, run, step, spans, decisions),
-        _children(visit, run_id, step),
-    )
     # A backend of an older release does not know the filter.
     waiting = [each for each in pending if each.run_id == run_id]
+    approvals = rows_from(waiting, visit.query.get("approvals", ""), bounds.APPROVALS)
+    selected, (children, token), ready = await asyncio.gather(
+        _selected(visit, run, step, spans, decisions),
+        _children(visit, run_id, step),
+        _ready(visit, approvals.items),
+    )
     rows = [None, *map(_row, window.steps)]
     classes = {_css_class(each) for each in window.steps}
     return {
@@ -76,7 +81,8 @@ async def board(
         "href_of_step": lambda name: link("step", step=name, children=""),
         "href_of_window": lambda number: link("steps", steps=str(number), step="", children=""),
         "href_of_approvals": lambda first: link("approvals", approvals=str(first)),
-        "approvals": rows_from(waiting, visit.query.get("approvals", ""), bounds.APPROVALS),
+        "approvals": approvals,
+        "ready": ready,
         "drawing": dag.draw([_node(each) for each in window.steps], BAND),
         "legend": [(css_class, words) for css_class, words in _LEGEND if css_class in classes],
         "timeline": bars,
@@ -88,6 +94,17 @@ async def board(
         "children_next": link("step", step=step.step, children=token) if step and token else "",
         "item_logs": [] if step is None else item_logs(run_id, step.step, logs),
     }
+
+
+async def _ready(visit: Visit, pending: Sequence[PendingApproval]) -> frozenset[str]:
+    """Returns the approvals whose material has been prepared, among those that can be decided on the run's page."""
+    decided_here = [
+        each.approval.approval_id
+        for each in pending
+        if not (each.excluded or each.HasField("form_schema") or each.HasField("tool_call"))
+    ]
+    reviews = await reviews_of(visit.services, decided_here, _REVIEW_SECONDS)
+    return frozenset(each.pending.approval.approval_id for each in reviews if not each.preparing)
 
 
 async def _selected(

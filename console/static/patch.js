@@ -103,11 +103,13 @@ function patchChildren(old, next) {
   }
 }
 
-// What the server no longer has stays for what is typed there, and cannot be sent any more.
+// What the server no longer has stays for what is typed or ticked there; a decision that somebody took is not sent again.
 function keepUnsent(node) {
   postponed = true;
   if (node.nodeType !== Node.ELEMENT_NODE) return;
-  for (const button of node.querySelectorAll("button")) if (button !== document.activeElement) button.disabled = true;
+  for (const button of node.querySelectorAll("button[name=decision]")) {
+    if (button !== document.activeElement) button.disabled = true;
+  }
 }
 
 // Moving an element takes its focus, scroll position and transitions, where the browser cannot move it as it is.

@@ -9,10 +9,10 @@ from google.protobuf.duration_pb2 import Duration
 from contract.times import duration_of
 from deploy.cli.option_names import option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
-from deploy.cli.output.printing import TableColumn, print_details, print_json
-from deploy.cli.output.records import record_of
+from deploy.cli.output.printing import Form, TableColumn, print_details, print_json, print_table
+from deploy.cli.output.records import items_of, record_of
 from deploy.client.backend import connected
-from workflow_api.v1 import deployment_pb2, runs_pb2
+from workflow_api.v1 import deployment_health_pb2, deployment_pb2, runs_pb2
 from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS
 
 command = typer.Typer()
@@ -49,6 +49,19 @@ def upkeep(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
         print_json(record)
     else:
         print_details(record, UPKEEP_DETAILS)
+
+
+@command.command("size")
+def size(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """Estimate the bytes of finished runs in database and object store, from each workflow's newest runs."""
+    with option_names(ASSIGNED_NAMES), connected(grpc) as backend:
+        request = deployment_health_pb2.ListWorkflowSizesRequest(page_size=100)
+        pages = backend.pages(backend.deployment_health.ListWorkflowSizes, request)
+        items = list(items_of(pages))
+    if as_json:
+        print_json({"items": items})
+    else:
+        print_table(items, SIZE_COLUMNS, none="There is no workflow.")
 
 
 def show_deployment(deployment: deployment_pb2.Deployment, *, as_json: bool) -> None:
@@ -124,6 +137,13 @@ DEPLOYMENT_DETAILS: Final = (
     TableColumn("licence_enforcement_status", "licence.enforcement_status"),
     TableColumn("license_id", "licence.license_id"),
     TableColumn("retention_days", "retention_days"),
+)
+
+SIZE_COLUMNS: Final = (
+    TableColumn("WORKFLOW", "workflow_name", Form.TEXT),
+    TableColumn("RUNS", lambda item: f"{item['runs']:,}{'+' if item['has_more_runs'] else ''}", Form.NUMBER),
+    TableColumn("OBJECT BYTES", lambda item: f"{item['object_bytes']:,}", Form.NUMBER),
+    TableColumn("DATABASE BYTES", lambda item: f"{item['database_bytes']:,}", Form.NUMBER),
 )
 
 UPKEEP_DETAILS: Final = (

@@ -1,8 +1,9 @@
 """`workflow-api doctor`: checks of the requirements of a part, with remedies."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -58,13 +59,24 @@ def command(
         bool, typer.Option("--write-probe", help="Also write to data folder and objects, and remove it again.")
     ] = False,
     every_object: Annotated[
-        bool, typer.Option("--objects", help="Also look up every object that the database names, and list lost ones.")
+        bool, typer.Option("--objects", help="Also list lost objects, and those that no row of the database names.")
     ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="As --objects, and remove those that no row names; with --yes alone.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do what --repair otherwise only lists.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Check settings and what a part needs, and say what to do; changes nothing. Exits with 1 if a check fails."""
+    """Check settings and what a part needs, and say what to do; changes nothing but by --repair.
+
+    Exits with 1 if a check fails.
+    """
     if part not in set(ServingPart):
         raise typer.BadParameter(f"{part!r} is no part; allowed are {', '.join(ServingPart)}", param_hint="PART")
+    if yes and not repair:
+        raise typer.BadParameter("it goes with --repair", param_hint="--yes")
+    if repair and not ServingPart(part).has_data:
+        raise typer.BadParameter(f"`{part}` has no objects", param_hint="--repair")
     options: dict[str, str | None] = {
         "--data": None if data is None else str(data),
         "--http": http,
@@ -74,7 +86,9 @@ def command(
     given = dict(_given(ServingPart(part), options))
     os.environ["GRPC_VERBOSITY"] = "NONE"
     found: list[Finding] = []
-    for check in _checks(ServingPart(part), given, config, write_probe=write_probe, every_object=every_object):
+    every_object, repair = every_object or repair, repair and yes
+    examined = partial(ExaminedPart, write_probe=write_probe, every_object=every_object, repair=repair)
+    for check in _checks(ServingPart(part), given, config, examined):
         found.append(check)
         if not as_json:
             remedy = f" {check.remedy}" if check.remedy else ""
@@ -109,7 +123,7 @@ def _named_backend() -> BackendAddress | None:
 
 
 def _checks(
-    part: ServingPart, given: Mapping[str, str], config: Path | None, *, write_probe: bool, every_object: bool
+    part: ServingPart, given: Mapping[str, str], config: Path | None, examined: Callable[..., ExaminedPart]
 ) -> Iterator[Finding]:
     named = _named_backend()
     setting = _ADDRESSES[part].get("--grpc", "")
@@ -129,7 +143,7 @@ def _checks(
         return
     yield ok("settings", f"{config or 'The environment'} holds settings that can be used.")
     folder = settings.data or default_data(os.environ, demo=False)
-    yield from examine(ExaminedPart(part, settings, folder, os.environ, write_probe, every_object, named))
+    yield from examine(examined(part, settings, folder, os.environ, named_backend=named))
 
 
 def _sentence(problem: Mapping[str, str]) -> str:

@@ -63,6 +63,7 @@ COMMANDS: Final = (
     CommandModule(
         "apply", "Apply manifests: agents, connectors, environments, knowledge graphs, workflows.", "manifests"
     ),
+    CommandModule("diff", "Print what `apply` would change.", "manifests"),
     CommandModule("delete", "Delete a workflow, agent, environment, connector or knowledge graph.", "manifests"),
     CommandModule("sets", "List the sets that own workflows and resources."),
     CommandModule("validate", "Check manifests without a server.", "manifests"),

@@ -1,7 +1,8 @@
-"""`workflow-api apply`, `delete`, `validate` and `schema`: manifests, on a backend or offline."""
+"""`workflow-api apply`, `diff`, `delete`, `validate` and `schema`: manifests, on a backend or offline."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
@@ -32,21 +33,30 @@ _DELETE_OPTIONS: Final = {"kind": "KIND", "definition": "NAME"}
 schema_command = typer.Typer()
 
 
+DIFFERENCES: Final = 3
+"""Exit code of `diff` where `apply` would change anything."""
+
+ManifestFiles = Annotated[list[str], typer.Argument(metavar="FILE...", help="YAML files; `-` reads standard input.")]
+SetName = Annotated[
+    str | None, typer.Option("--set", metavar="NAME", help="Set that owns every document of the files afterwards.")
+]
+Prune = Annotated[bool, typer.Option("--prune", help="Delete what the set owns and the files do not hold.")]
+TakeOver = Annotated[
+    bool, typer.Option("--take-over", help="Apply documents that other sets own, too, and print what changes.")
+]
+
+
 def apply_command(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="YAML files; `-` reads standard input.")],
+    files: ManifestFiles,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Change nothing; print what would change, version by version.")
     ] = False,
     upgrade_packages: Annotated[
         bool, typer.Option("--upgrade-packages", help="Lock the packages of environments to their newest releases.")
     ] = False,
-    set_name: Annotated[
-        str | None, typer.Option("--set", metavar="NAME", help="Set that owns every document of the files afterwards.")
-    ] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Delete what the set owns and the files do not hold.")] = False,
-    take_over: Annotated[
-        bool, typer.Option("--take-over", help="Apply documents that other sets own, too, and print what changes.")
-    ] = False,
+    set_name: SetName = None,
+    prune: Prune = False,
+    take_over: TakeOver = False,
     variable_files: VariableFiles = None,
     variables: VariableOptions = None,
     grpc: Grpc = DEFAULT_GRPC,
@@ -57,28 +67,64 @@ def apply_command(
     An agent or environment that changes makes a new version of each workflow that uses it. What a set owns only an
     apply with its name changes.
     """
-    if prune and set_name is None:
+    applied = _Application(files, set_name, prune, take_over, variable_files, variables, upgrade_packages)
+    _print_items(_apply(applied, grpc, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+
+
+def diff_command(
+    files: ManifestFiles,
+    set_name: SetName = None,
+    prune: Prune = False,
+    take_over: TakeOver = False,
+    variable_files: VariableFiles = None,
+    variables: VariableOptions = None,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Print what `apply` would change, and change nothing; exit with 3 where it would change anything."""
+    items = _apply(_Application(files, set_name, prune, take_over, variable_files, variables), grpc, dry_run=True)
+    _print_items(items, dry_run=True, as_json=as_json)
+    if any(item["outcome"] != "unchanged" or item["previous_set"] != item["set_name"] for item in items):
+        raise typer.Exit(DIFFERENCES)
+
+
+class _Application(NamedTuple):
+    files: list[str]
+    set_name: str | None
+    prune: bool
+    take_over: bool
+    variable_files: list[Path] | None
+    variables: list[str] | None
+    upgrade_packages: bool = False
+
+
+def _apply(applied: _Application, grpc: str, *, dry_run: bool) -> list[Record]:
+    if applied.prune and applied.set_name is None:
         raise typer.BadParameter("must have --set beside it: what a set owns is pruned", param_hint="--prune")
-    given = given_variables(variable_files, variables)
-    manifests = read_manifests(files, given.values)
+    given = given_variables(applied.variable_files, applied.variables)
+    manifests = read_manifests(applied.files, given.values)
     with option_names(_APPLY_OPTIONS), connected(grpc) as backend:
         request = workflows_pb2.ApplyManifestsRequest(
             files=manifests,
             dry_run=dry_run,
-            upgrade_packages=upgrade_packages,
-            set_name=set_name,
-            prune=prune,
-            take_over=take_over,
+            upgrade_packages=applied.upgrade_packages,
+            set_name=applied.set_name,
+            prune=applied.prune,
+            take_over=applied.take_over,
             variables=given.texts,
             text_variables=given.quoted,
         )
         answer = backend.call(backend.workflows.ApplyManifests, request, LOCKING_SECONDS)
     warn_of_unused(given, answer.used_variables)
-    items = record_of(answer)["items"]
+    items: list[Record] = record_of(answer)["items"]
+    return items
+
+
+def _print_items(items: Sequence[Record], *, dry_run: bool, as_json: bool) -> None:
     if as_json:
         print_json({"items": items})
-        return
-    print_applied(items, dry_run=dry_run)
+    else:
+        print_applied(items, dry_run=dry_run)
 
 
 def print_applied(items: Sequence[Record], *, dry_run: bool) -> None:

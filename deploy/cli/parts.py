@@ -52,6 +52,7 @@ def edge_command(
     def announce(base_address: str) -> None:
         record = {"base_address": base_address, "grpc": str(settings.edge.backend)}
         print_ready(base_address, record=record, metrics=metrics.url, as_json=as_json)
+        metrics.ready = lambda: True
         log_serving(base_address=base_address, metrics=metrics.url)
 
     from deploy.serve.edge import serve_edge
@@ -90,6 +91,7 @@ def console_command(
     def announce(address: str) -> None:
         record = {"console": address, "grpc": str(settings.console.backend)}
         print_ready(address, record=record, metrics=metrics.url, as_json=as_json)
+        metrics.ready = lambda: True
         log_serving(console=address, metrics=metrics.url)
 
     with serving_metrics(settings, "console") as metrics, recording_traces(settings, "console", metrics):

@@ -25,6 +25,7 @@ _OF_DATA: Final = (
     "files.check_disks",
     "objects.check_objects",
     "lost_objects.check_lost_objects",
+    "unnamed_objects.check_unnamed_objects",
     "sandbox.check_sandbox",
 )
 _OF_OTHERS: Final = (
@@ -75,8 +76,9 @@ class Finding:
 class ExaminedPart:
     """Subject of an examination: a part with its settings, data folder and variables.
 
-    `write_probe` allows writes that are removed again, `every_object` asks to look up each object; `named_backend` is
-    the backend's address for administrators, if given apart from the settings.
+    `write_probe` allows writes that are removed again, `every_object` asks to look up each object, `repair` to remove
+    those that no row names; `named_backend` is the backend's address for administrators, if given apart from the
+    settings.
     """
 
     part: ServingPart
@@ -86,6 +88,7 @@ class ExaminedPart:
     write_probe: bool = False
     every_object: bool = False
     named_backend: BackendAddress | None = None
+    repair: bool = False
 
 
 def ok(name: str, message: str) -> Finding:

@@ -16,7 +16,8 @@ from deploy.config.settings import Objects
 from deploy.doctor.examination import ExaminedPart, Finding, failed, ok
 from deploy.doctor.sqlite_file import open_read_only
 
-_SECONDS: Final = 5
+SECONDS: Final = 5
+"""Seconds for a connection to the database."""
 
 _PAGE: Final = 2_000
 _LISTED: Final = (
@@ -69,7 +70,7 @@ def output_rows(examined: ExaminedPart, statement: str, values: Sequence[Any] = 
     import psycopg
 
     url = resolve_database_url(examined.settings.backend.database, examined.environment)
-    with psycopg.connect(url or "", connect_timeout=_SECONDS) as connected:
+    with psycopg.connect(url or "", connect_timeout=SECONDS) as connected:
         connected.read_only = True
         with connected.cursor(name="doctor") as cursor:
             cursor.execute(statement, values or None)

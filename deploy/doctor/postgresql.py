@@ -47,6 +47,11 @@ WHERE each.pid <> ours.pid
 The kind of other roles' connections is hidden from a role without rights on statistics.
 """
 
+_CROWDED: Final = """
+SELECT schemaname || '.' || relname, n_dead_tup, n_live_tup FROM pg_stat_user_tables
+WHERE n_dead_tup > 10000 AND n_dead_tup > n_live_tup / 2 ORDER BY n_dead_tup DESC LIMIT 10"""
+"""Query of tables with more dead rows than autovacuum leaves by its defaults, which are a fifth of the live ones."""
+
 _NAME: Final = "database certificate"
 _SECONDS: Final = 5.0
 _PORT: Final = "5432"
@@ -135,6 +140,15 @@ def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Ex
             "synchronous_commit is off: what was acknowledged may be lost.",
             "Set synchronous_commit = on.",
         )
+    crowded = connection.execute(_CROWDED).fetchall()
+    for table, dead, live in crowded:
+        yield warning(
+            "database space",
+            f"Table {table} has {dead:,} dead rows beside {live:,} live ones.",
+            "End transactions that are open for long, and let autovacuum run more often or faster.",
+        )
+    if not crowded:
+        yield ok("database space", "Autovacuum keeps up with the changes of every table.")
     yield clock("PostgreSQL", float(value("SELECT extract(epoch FROM clock_timestamp())")))
 
 

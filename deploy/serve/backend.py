@@ -67,6 +67,7 @@ async def running_backend(
                 port = backend.serve_grpc(
                     str(address), credentials, lambda: None if certificate is None else certificate.expires_at_ms
                 )
+            metrics.ready = backend.ready
             yield backend, Address(address.host, port) if isinstance(address, Address) else address
         finally:
             await asyncio.to_thread(backend.stop)
@@ -88,6 +89,7 @@ async def running_worker(settings: Settings, data: Path, metrics: MetricsRegistr
                 import_module("backend.runtime.execution.segment")
                 # In another thread, because DBOS would use the event loop of this one.
                 await asyncio.to_thread(worker.start)
+            metrics.ready = lambda: True
             yield
         finally:
             await asyncio.to_thread(worker.stop)

@@ -1,4 +1,7 @@
-"""HTTP server of a process's metrics, in the Prometheus text format; docs/metrics.md lists the metrics."""
+"""HTTP server of a process's metrics, in the Prometheus text format, and of its probes.
+
+docs/metrics.md lists the metrics.
+"""
 
 import logging
 import socket
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 PATH: Final = "/metrics"
+# For probes: they collect nothing, and ask neither the database nor a certificate.
+ALIVE_PATH: Final = "/alive"
+READY_PATH: Final = "/ready"
 
 _REQUEST_TIMEOUT_SECONDS: Final = 5.0
 _CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -67,6 +73,10 @@ class MetricsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         with self._collecting:
             return exposition(self._registry.collect())
 
+    def ready(self) -> bool:
+        """Returns whether the process serves."""
+        return self._registry.ready()
+
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - either may come from a caller
         """Logs that a scrape failed, as when its client disconnects."""
         _LOG.info("A request for metrics was not answered", exc_info=True)
@@ -77,11 +87,20 @@ class _Handler(BaseHTTPRequestHandler):
     server: MetricsServer
 
     def do_GET(self) -> None:
-        if self.path.partition("?")[0] != PATH:
+        path = self.path.partition("?")[0]
+        if path == PATH:
+            self._answer(HTTPStatus.OK, self.server.exposition())
+        elif path == ALIVE_PATH:
+            self._answer(HTTPStatus.OK, b"alive\n")
+        elif path == READY_PATH:
+            ready = self.server.ready()
+            status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
+            self._answer(status, b"ready\n" if ready else b"not ready\n")
+        else:
             self.send_error(HTTPStatus.NOT_FOUND)
-            return
-        body = self.server.exposition()
-        self.send_response(HTTPStatus.OK)
+
+    def _answer(self, status: HTTPStatus, body: bytes) -> None:
+        self.send_response(status)
         self.send_header("Content-Type", _CONTENT_TYPE)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

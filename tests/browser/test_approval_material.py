@@ -81,7 +81,7 @@ def test_three_gates_are_decided_by_a_picture_and_a_table(
     page = screen.page
     elsewhere = watch(page)
     screen.open(f"/approvals?gate=check@{workflow_id}")
-    expect(page.locator(".items .summary")).to_have_text(["Total: 7250"] * 3)
+    expect(page.locator(".items .summary")).to_have_text([f"bill-{n}: Total: 7250" for n in range(3)])
     expect(page.locator("#bar")).to_be_hidden()
     page.get_by_role("link", name="On a page of its own").click()
 

@@ -61,7 +61,7 @@ def test_the_keyboard_alone_reads_decides_and_chooses(
     until(is_prepared, "the material")
     reach(page, approve)
     page.keyboard.press("Enter")
-    expect(page.get_by_role("status")).to_have_text("Approved: the run continues.")
+    expect(page.get_by_role("status")).to_have_text("Approved “Check the echo” of Gate: the run continues.")
     assert caller.wait(run_id)["status"] == "completed"
 
     page.goto(screen.address("/preferences"))

@@ -150,7 +150,7 @@ def test_an_update_of_an_unchanged_page_touches_nothing(
     page.evaluate(DRAWN)
     page.evaluate(WATCH)
     for _ in range(2):
-        with page.expect_response(lambda answer: answer.request.headers.get("x-refresh") == "true"):
+        with page.expect_response(lambda answer: answer.request.headers.get("x-refresh") == "automatic"):
             page.evaluate("document.dispatchEvent(new Event('refresh'))")
     page.evaluate(DRAWN)
     assert page.evaluate("window.changes") == []

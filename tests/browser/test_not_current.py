@@ -63,6 +63,7 @@ def test_an_ended_session_is_said_and_typed_text_is_sent_after_signing_in_elsewh
     screen.open("/keys/new")
     page.get_by_label("Name").fill("typed before")
     page.get_by_label("runs:read").check()
+    page.get_by_label("All active workflows").check()
     end_sessions_elsewhere(chromium, console, "staying")
     page.evaluate("document.dispatchEvent(new Event('refresh'))")
     banner = page.locator("#not-current")

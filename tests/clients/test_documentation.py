@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.client import Caller
+from tests.support.npm_package import Package, node_options
 from tests.support.page import blocks_of
 from tests.support.service import Service
 
@@ -20,6 +22,7 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "clients.md"
+GENERATOR = "openapi-generator-cli==7.26.0"
 FILES = {"digest/digest.md", "top-words/top-words.csv", "result.json"}
 
 
@@ -92,24 +95,64 @@ def test_the_steps_in_python(digesting: dict[str, str], caller: Caller, tmp_path
     erased(caller)
 
 
-@pytest.mark.optional
 def test_the_steps_in_typescript(digesting: dict[str, str], caller: Caller, tmp_path: Path) -> None:
-    if shutil.which("npm") is None:
-        pytest.skip("needs npm")
-    (tmp_path / "steps.ts").write_text(snippet("typescript"))
-    script = snippet("bash", "npm ")
-    asked = subprocess.run(
-        ["npm", "view", "openapi-fetch", "version"],
-        cwd=tmp_path,
-        env=digesting,
-        capture_output=True,
-        timeout=240,
-        check=False,
-    )
-    if asked.returncode:
-        pytest.skip("needs a registry of npm packages")
-    printed = run(tmp_path, digesting, "bash", "-euo", "pipefail", "-c", script)
-    assert "\ncompleted " in printed
-    assert '"words":6' in printed
-    assert files_of(tmp_path / "run.zip") == FILES
+    package = Package(tmp_path)
+    project = package.project(tmp_path / "project")
+    (project / "steps.ts").write_text(snippet("typescript"))
+    package.compile(project)
+    printed = run(project, {**digesting, **node_options()}, "node", "steps.js")
+    assert "run.completed" in printed
+    assert "words: 6" in printed
+    assert (project / "made" / "digest" / "digest.md").is_file()
     erased(caller)
+
+
+ANNOTATIONS = {
+    "Nonnull": "{}",
+    "Nullable": "{}",
+    "Generated": '{ String[] value() default {}; String date() default ""; String comments() default ""; }',
+}
+"""Annotations of generated Java, which no program needs when it runs."""
+
+
+@pytest.fixture(scope="module")
+def generated(digesting: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The folder with clients in Go and Java, generated as the page says, and the generator's archive."""
+    if shutil.which("javac") is None:
+        pytest.skip("needs a JDK")
+    folder = tmp_path_factory.mktemp("generated")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder / "tool")]
+    if subprocess.run([*install, GENERATOR], capture_output=True, check=False, timeout=240).returncode:
+        pytest.skip("needs a registry of Python packages")
+    archive = folder / "tool" / "openapi_generator_cli" / "openapi-generator.jar"
+    command = f'openapi-generator-cli() {{ java -jar {archive} "$@"; }}\n'
+    run(folder, digesting, "bash", "-euo", "pipefail", "-c", command + snippet("bash", "openapi-generator-cli "))
+    return folder, archive
+
+
+@pytest.mark.optional
+def test_the_steps_in_java(generated: tuple[Path, Path], digesting: dict[str, str]) -> None:
+    folder, archive = generated
+    steps = f"public class Steps {{ public static void main(String[] given) throws Exception {{\n{snippet('java')}}} }}"
+    (folder / "java" / "Steps.java").write_text(f"import flows.*;\nimport java.util.Map;\n{steps}")
+    annotations = folder / "java" / "javax" / "annotation"
+    annotations.mkdir(parents=True)
+    for name, body in ANNOTATIONS.items():
+        (annotations / f"{name}.java").write_text(f"package javax.annotation; public @interface {name} {body}")
+    sources = [
+        *(str(path) for path in (folder / "java" / "src" / "main").rglob("*.java")),
+        *(str(path) for path in annotations.glob("*.java")),
+        str(folder / "java" / "Steps.java"),
+    ]
+    run(folder, digesting, "javac", "-proc:none", "-nowarn", "-cp", str(archive), "-d", "classes", *sources)
+    assert "words=6" in run(folder, digesting, "java", "-cp", f"{archive}:classes", "Steps")
+
+
+@pytest.mark.optional
+def test_the_steps_in_go_name_what_is_generated(generated: tuple[Path, Path]) -> None:
+    folder, _ = generated
+    code = "\n".join(path.read_text() for path in (folder / "go").glob("*.go"))
+    called = set(re.findall(r"\.(\w+)\(", snippet("go"))) - {"Getenv", "Background", "Get"}
+    assert {"NewAPIClient", "ListWorkflows", "StartRun", "GetRun", "Execute"} <= called
+    assert [name for name in called if not re.search(rf"func (\([^)]*\) )?{name}\(", code)] == []
+    assert "FinishedAt NullableTime" in code

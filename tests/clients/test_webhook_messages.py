@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 import pytest
 from standardwebhooks import Webhook
 
-from workflow_api_client import WebhookVerificationError, verify_webhook
+from workflow_api_client import WebhookRun, WebhookSchedule, WebhookVerificationError, verify_webhook
 
 SECRET = "whsec_" + "c2VjcmV0LW9mLTMyLWJ5dGVzLWZvci10aGUtdGVzdHM="
 OTHER = "whsec_" + "YW5vdGhlci1zZWNyZXQtZm9yLXRoZS10ZXN0cw=="
 AT = 1_790_000_000
+DUE_AT = datetime(2026, 9, 21, 13, tzinfo=UTC)
 DATA = {"run_id": "run_1", "workflow_id": "wf_1", "status": "completed", "client_reference": None}
 BODY = json.dumps({"type": "run.ended", "timestamp": "2026-09-21T14:13:20.000+00:00", "data": DATA})
 
@@ -23,10 +24,33 @@ def signed(secret: str = SECRET, body: str = BODY, at: int = AT) -> dict[str, st
 @pytest.mark.parametrize("now", [AT, AT - 300, AT + 300])
 def test_a_signed_message_is_returned_with_its_run(now: int) -> None:
     message = verify_webhook(SECRET, signed(), BODY.encode(), now=now)
-    assert (message.id, message.type, message.data.run_id) == ("msg_1", "run.ended", "run_1")
+    assert (message.id, message.type) == ("msg_1", "run.ended")
     assert message.timestamp == datetime(2026, 9, 21, 14, 13, 20, tzinfo=UTC)
-    assert message.data.client_reference is None
-    assert message.data.resumed_from is None
+    assert message.data == WebhookRun("run_1", "wf_1", "completed", None, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "particulars", "expected"),
+    [
+        (
+            "schedule.skipped",
+            {"reason": "in_flight", "count": 2, "first_due_at": "2026-09-21T12:00:00.000+00:00"},
+            WebhookSchedule("wf_1", "nightly", "in_flight", DUE_AT, datetime(2026, 9, 21, 12, tzinfo=UTC), 2, None),
+        ),
+        (
+            "schedule.failed",
+            {"reason": "workflow_not_active", "message": "It is not active."},
+            WebhookSchedule("wf_1", "nightly", "workflow_not_active", DUE_AT, None, None, "It is not active."),
+        ),
+    ],
+)
+def test_a_message_of_a_schedule_is_returned_with_its_decision(
+    kind: str, particulars: dict[str, object], expected: WebhookSchedule
+) -> None:
+    data = {"workflow_id": "wf_1", "schedule": "nightly", "due_at": DUE_AT.isoformat(), **particulars}
+    body = json.dumps({"type": kind, "timestamp": "2026-09-21T14:13:20.000+00:00", "data": data})
+    message = verify_webhook(SECRET, signed(body=body), body, now=AT)
+    assert (message.type, message.data) == (kind, expected)
 
 
 def test_one_of_several_secrets_or_signatures_is_enough() -> None:

@@ -190,8 +190,9 @@ def test_metrics_identify_no_caller_run_or_content(metered: MeteredService) -> N
     assert [secret for secret in private if secret.lower() in text.lower()] == []
 
 
-def test_the_metrics_port_serves_only_metrics(metered: MeteredService) -> None:
+def test_the_metrics_port_serves_only_metrics_and_probes(metered: MeteredService) -> None:
     assert fetch(metered.url).headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert {path: fetch(metered.url, path).status for path in ("/alive", "/ready")} == {"/alive": 200, "/ready": 200}
     assert fetch(metered.url, "/").status == 404
     assert fetch(metered.url, f"{BASE}/health").status == 404
     assert fetch(metered.url, method="POST").status == 501

@@ -15,6 +15,7 @@ from tests.support.part import Part, address_of
 from tests.support.poll import until
 from tests.support.ports import answers
 from tests.support.postgresql import Postgresql
+from tests.support.scrape import LISTEN, fetch
 from workflow_api.v1 import outputs_pb2, outputs_pb2_grpc
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
@@ -25,7 +26,7 @@ SIZE = 20_000_000
 def test_a_backend_is_alive_but_not_ready_while_its_database_is_away(
     deployment: Deployment, postgresql_server: Postgresql
 ) -> None:
-    backend = deployment.backend()
+    backend = deployment.backend(variables=LISTEN)
     with grpc.insecure_channel(backend.ready["grpc"]) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
 
@@ -36,10 +37,15 @@ def test_a_backend_is_alive_but_not_ready_while_its_database_is_away(
         def alive() -> int:
             return int(stub.Check(health_pb2.HealthCheckRequest(service=LIVENESS), timeout=60).status)
 
-        until(lambda: states() == {SERVING}, "the backend to be ready")
+        def probed(path: str) -> int:
+            return fetch(backend.ready["metrics"], path).status
+
+        until(lambda: states() == {SERVING} and probed("/ready") == 200, "the backend to be ready")
         with postgresql_server.away(deployment.database):
             until(lambda: states() == {NOT_SERVING}, "the backend to notice")
             assert alive() == SERVING
+            until(lambda: probed("/ready") == 503, "the probe to say so")
+            assert probed("/alive") == 200
         until(lambda: states() == {SERVING}, "the backend to be ready again")
         watch = stub.Watch(health_pb2.HealthCheckRequest(service=""), timeout=60)
         assert next(watch).status == SERVING

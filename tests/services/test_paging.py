@@ -242,6 +242,7 @@ LISTS = {
     "ListUsers": Listing(Lists.add_user),
     "ListWebhookDeliveries": Listing(Lists.add_delivery, Lists.of_webhook),
     "ListWebhooks": Listing(Lists.add_webhook),
+    "ListWorkflowSizes": Listing(Lists.add_workflow),
     "ListWorkflows": Listing(Lists.add_workflow),
 }
 INTERNAL = {
@@ -266,6 +267,7 @@ INTERNAL = {
     "ListUsers",
     "ListWebhookDeliveries",
     "ListWebhooks",
+    "ListWorkflowSizes",
 }
 
 

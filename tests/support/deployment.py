@@ -1,5 +1,6 @@
 """A deployment of several processes on one PostgreSQL and one folder of objects."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ class Deployment:
         }
         self._variables = {f"WORKFLOW_API_{name}": value for name, value in given.items()} | {"DATABASE": database}
 
-    def backend(self, grpc: str = "127.0.0.1:0") -> Part:
-        return self._part("backend", "--grpc", grpc)
+    def backend(self, grpc: str = "127.0.0.1:0", variables: Mapping[str, str] = {}) -> Part:
+        return self._part("backend", "--grpc", grpc, variables=variables)
 
     def worker(self) -> Part:
         return self._part("worker")
@@ -61,11 +62,11 @@ class Deployment:
         for part in reversed(self._parts):
             part.kill()
 
-    def _part(self, command: str, *arguments: str) -> Part:
+    def _part(self, command: str, *arguments: str, variables: Mapping[str, str] = {}) -> Part:
         folder = self._folder / f"{command}-{len(self._parts)}"
         folder.mkdir()
         data = () if command in {"edge", "console"} else ("--data", str(folder / "data"))
-        part = Part(folder, command, *arguments, *data, variables=self._variables)
+        part = Part(folder, command, *arguments, *data, variables=self._variables | variables)
         self._parts.append(part)
         part.start()
         return part

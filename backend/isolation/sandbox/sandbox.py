@@ -52,11 +52,13 @@ _LIBRARY = (workflow_api_agent, workflow_api_agent.context, workflow_api_agent.t
 class Sandbox:
     """Starts and ends the processes of steps in one layer, and keeps a few started in advance.
 
-    Created by `choose_sandbox`; used from one event loop at a time, and closed when no step runs any more.
+    Created by `choose_sandbox`; used from one event loop at a time, and closed when no step runs any more. `refused`
+    says why stronger layers do not work here.
     """
 
-    def __init__(self, layer: Layer, *, warm: int) -> None:
+    def __init__(self, layer: Layer, *, warm: int, refused: str = "") -> None:
         self.layer = layer
+        self.refused = refused
         self._spawner = Spawner("step-spawner")
         self._reapers = ThreadPoolExecutor(REAPER_THREADS, thread_name_prefix="step-reaper")
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="step-readable")
@@ -284,7 +286,7 @@ def choose_sandbox(setting: str, *, warm: int = WARM) -> Sandbox:
             reasons.append(str(error))
         else:
             remove_leftovers()
-            return Sandbox(layer, warm=warm)
+            return Sandbox(layer, warm=warm, refused="; ".join(reasons))
     raise SandboxUnavailableError(
         f"steps cannot be isolated on this machine: {'; '.join(reasons)}. "
         "Install bubblewrap and allow user namespaces, switch on Landlock in the kernel, or set "

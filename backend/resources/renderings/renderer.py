@@ -1,10 +1,13 @@
 """Renders files for people in confined processes, which can be killed."""
 
+import math
+import threading
+import time
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from backend.common.optional_parts import PDF
-from backend.isolation.confined import ConfinedError, ConfinedPool
+from backend.isolation.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.resources.attachments.pictures import GIF, JPEG, PNG, WEBP
 
 MOST_MARKDOWN_CHARS: Final = 24_000
@@ -17,6 +20,8 @@ LARGEST_PDF: Final = 25_000_000
 """Bytes of the largest PDF whose pages are shown."""
 MOST_PAGES: Final = 200
 """Most pages of a PDF that are shown."""
+PAGE_SECONDS: Final = 20.0
+"""Seconds that the page of a person waits for a rendering."""
 
 _MOST_HTML_CHARS: Final = 200_000
 _CPU_SECONDS: Final = 2.0
@@ -25,6 +30,7 @@ _MEMORY_BYTES: Final = 256 * 2**20
 _PAGE_MEMORY_BYTES: Final = 768 * 2**20
 _PAGE_SIDE: Final = 1_400
 _LARGEST_PAGE: Final = 20_000_000
+_ENDED: Final = frozenset({FailureKind.HALTED, FailureKind.CLOSED})
 _SHOWN_TYPES: Final = frozenset({PNG, JPEG, GIF, WEBP})
 
 
@@ -35,22 +41,40 @@ class Rendered(NamedTuple):
     pages: int = 0
 
 
-class Renderer:
-    """Client of the processes that render. Thread-safe; the first call starts one, `close` ends all."""
+class _End(threading.Event):
+    """Event that counts as set once another is, or once some seconds have passed."""
 
-    def __init__(self) -> None:
+    def __init__(self, halt: threading.Event, seconds: float) -> None:
+        super().__init__()
+        self._halt = halt
+        self._at = time.monotonic() + seconds
+
+    def is_set(self) -> bool:
+        """Returns whether the other is set, or the time has come."""
+        return self._halt.is_set() or time.monotonic() >= self._at
+
+
+class Renderer:
+    """Client of the processes that render. Thread-safe; the first call starts one, `close` ends all.
+
+    Calls raise TimeoutError once `halt` is set, and where a job and its wait for a process take longer than the caller
+    waits: the content is not to blame.
+    """
+
+    def __init__(self, halt: threading.Event) -> None:
+        self._halt = halt
         self._pool = ConfinedPool("backend.resources.renderings.program", name="renderings", size=1)
 
-    def markdown(self, text: str, owner: str) -> str | None:
+    def markdown(self, text: str, owner: str, wait_seconds: float = math.inf) -> str | None:
         """Returns the beginning of Markdown as HTML, or None if rendering exceeds its bounds."""
-        found = self._run("markdown", {"text": text[:MOST_MARKDOWN_CHARS]}, owner)
+        found = self._run("markdown", {"text": text[:MOST_MARKDOWN_CHARS]}, owner, wait_seconds=wait_seconds)
         return found if isinstance(found, str) and len(found) <= _MOST_HTML_CHARS else None
 
-    def picture(self, source: Path, owner: str) -> Rendered | str:
+    def picture(self, source: Path, owner: str, wait_seconds: float = math.inf) -> Rendered | str:
         """Returns the type of a picture by its content, or the reason why it is not shown."""
         if source.stat().st_size > LARGEST_PICTURE:
             return f"It is a picture of more than {LARGEST_PICTURE:,} bytes."
-        answer = self._run("picture", {}, owner, source)
+        answer = self._run("picture", {}, owner, source, wait_seconds=wait_seconds)
         match answer:
             case {"picture": {"media_type": str(media_type), "width": int(width), "height": int(height)}}:
                 if max(width, height) > MOST_SIDE:
@@ -71,12 +95,18 @@ class Renderer:
                 return Rendered(pages=min(pages, MOST_PAGES))
         return "It is a PDF that is malformed, encrypted, or too large to be read here."
 
-    def page(self, source: Path, target: Path, number: int, owner: str) -> bool:
+    def page(self, source: Path, target: Path, number: int, owner: str, wait_seconds: float = math.inf) -> bool:
         """Writes a page of a PDF to `target` as a PNG; returns False where it cannot be drawn within its bounds."""
         target.touch()
-        arguments = {"number": number, "side": _PAGE_SIDE}
         answer = self._run(
-            "page", arguments, owner, source, target, seconds=_PAGE_CPU_SECONDS, memory_bytes=_PAGE_MEMORY_BYTES
+            "page",
+            {"number": number, "side": _PAGE_SIDE},
+            owner,
+            source,
+            target,
+            seconds=_PAGE_CPU_SECONDS,
+            memory_bytes=_PAGE_MEMORY_BYTES,
+            wait_seconds=wait_seconds,
         )
         return answer == {"drawn": True} and 0 < target.stat().st_size <= _LARGEST_PAGE
 
@@ -94,8 +124,10 @@ class Renderer:
         *,
         seconds: float = _CPU_SECONDS,
         memory_bytes: int = _MEMORY_BYTES,
+        wait_seconds: float = math.inf,
     ) -> Any:
         """Returns the answer of a job; None where it has none, because it failed or exceeded its bounds."""
+        end = _End(self._halt, wait_seconds)
         opened = [path.open(mode) for path, mode in ((source, "rb"), (target, "r+b")) if path is not None]
         try:
             return self._pool.run(
@@ -105,8 +137,11 @@ class Renderer:
                 cpu_seconds=seconds,
                 memory_bytes=memory_bytes,
                 descriptors=[file.fileno() for file in opened],
+                halt=end,
             )
-        except ConfinedError:
+        except ConfinedError as error:
+            if error.kind in _ENDED:
+                raise TimeoutError("The rendering did not end in time.") from None
             return None
         finally:
             for file in opened:

@@ -1,5 +1,6 @@
 """Starts and stops all parts that execute segments in this process (docs/architecture.md)."""
 
+import logging
 import shutil
 import threading
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ from backend.storage.outage import Ticker
 from telemetry import Family
 
 _ROUND_SECONDS: Final = 60
+
+_LOG = logging.getLogger(__name__)
 
 
 class LeftoverRemoval:
@@ -119,6 +122,8 @@ class Executor:
             self._sandbox.prepare(DEFAULT_LIMITS)
             self.sessions.start(self._sandbox, on_free)
             self._refuse_other_worker_host()
+            because = f", because {self._sandbox.refused}" if self._sandbox.refused else ""
+            _LOG.info("Steps are isolated by %s%s", self._sandbox.layer.name, because)
             self.publisher.start()
             self._final_sweeps.start()
             self._leftovers.start()

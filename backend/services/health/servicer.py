@@ -10,13 +10,16 @@ import grpc
 from google.protobuf.duration_pb2 import Duration
 
 from backend.common.clock import DAY_MS
+from backend.common.paging import Paging
 from backend.common.secrets import FILE, SecretError, Secrets
 from backend.services.dependencies import Services
 from backend.services.deployment import sql as deployment_sql
-from backend.services.health import sql
+from backend.services.health import size_sql, sql
 from backend.services.health.rules import HealthFigures, findings, is_alive
+from backend.services.health.size_sql import NamedWorkflowRow
 from backend.services.health.sql import ProcessRow, SecretRow, WorkerRow
 from backend.services.runs.backlog_sql import BacklogRow, backlog
+from backend.services.workflows.sql import former_name
 from backend.settings import ModelProvider
 from backend.storage.database import Tx
 from backend.storage.retention import RetentionJob
@@ -144,10 +147,46 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
         )
         return retention_message(self._upkeep, days, oldest)
 
+    def ListWorkflowSizes(
+        self, request: pb.ListWorkflowSizesRequest, context: grpc.ServicerContext
+    ) -> pb.ListWorkflowSizesResponse:
+        """Returns what the runs of workflows take, from samples and counts that are bounded for each workflow."""
+        paging = Paging(self._services.cursors, request)
+        name, workflow_id = map(str, paging.after or ("", ""))
+
+        def work(tx: Tx) -> pb.ListWorkflowSizesResponse:
+            oldest = sql.oldest_finished(tx, self._services.clock())
+            found = size_sql.workflows_after(tx, name, workflow_id, paging.rows_to_read)
+            shown, token = paging.cut(found, lambda row: (row.name, row.workflow_id))
+            return pb.ListWorkflowSizesResponse(
+                items=[_workflow_size(tx, row, oldest) for row in shown], next_page_token=token
+            )
+
+        return self._services.database.snapshot(work)
+
     def GetSecretUse(self, request: pb.GetSecretUseRequest, context: grpc.ServicerContext) -> pb.SecretUse:
         """Returns the secrets in use, and whether each can be read; no value leaves this process."""
         rows = self._services.database.read(sql.secrets_of_resources)
         return secret_use(self._services.secrets, rows, self._models)
+
+
+def _workflow_size(tx: Tx, row: NamedWorkflowRow, oldest: int | None) -> pb.WorkflowSize:
+    """Estimates sizes from the newest runs; `oldest` is the finish of the oldest run with data, None without any."""
+    size = pb.WorkflowSize(workflow_id=row.workflow_id, workflow_name=former_name(row.name))
+    if oldest is None:
+        return size
+    run_ids, looked_at = size_sql.newest_with_data(tx, row.workflow_id, oldest)
+    if not run_ids:
+        return size
+    ended = size_sql.ended_since(tx, row.workflow_id, oldest)
+    counted = min(ended, size_sql.MOST_COUNTED)
+    # Data of single runs may have been erased earlier.
+    runs = round(counted * len(run_ids) / looked_at)
+    object_bytes, database_bytes = size_sql.bytes_of(tx, run_ids)
+    size.runs, size.sampled_runs, size.has_more_runs = runs, len(run_ids), ended > counted
+    size.object_bytes = object_bytes * runs // len(run_ids)
+    size.database_bytes = database_bytes * runs // len(run_ids)
+    return size
 
 
 def _process(row: ProcessRow, now: int) -> pb.DeploymentProcess:

@@ -10,7 +10,7 @@ from backend.common.caches import RecentValues
 from backend.common.errors import ApiError
 from backend.common.states import RUN_TERMINAL
 from backend.resources.redaction.confined_redactor import ConfinedRedactor, RedactionError
-from backend.resources.renderings.renderer import MOST_MARKDOWN_CHARS, Renderer
+from backend.resources.renderings.renderer import MOST_MARKDOWN_CHARS, PAGE_SECONDS, Renderer
 from backend.rpc.callers import principal_of
 from backend.services.dependencies import Services
 from backend.services.outputs import sql as outputs_sql
@@ -39,11 +39,11 @@ class Previews:
         self._database = services.database
         self._redactor = redactor
         self._files = FilePreviews(objects, redactor, folder)
-        self._renderer = Renderer()
         self._preparations = Preparations[previews_pb2.StepPreview]("preview")
         # Sweeps may ask a model, and a page asks for the same step again and again.
         self._swept = RecentValues[str, previews_pb2.StepPreview](lambda made: made.ByteSize(), _MOST_SWEPT_BYTES)
         self._halt = threading.Event()
+        self._renderer = Renderer(self._halt)
         self.inputs = InputPreviews(services, objects, redactor, self._halt)
 
     def step(self, request: previews_pb2.GetStepPreviewRequest) -> previews_pb2.StepPreview:
@@ -89,7 +89,7 @@ class Previews:
             raise ApiError(errors_pb2.ERROR_REASON_OUTPUT_NOT_FOUND) from None
         preview = previews_pb2.OutputPreview(file=_file(output, found))
         if output.media_type == _MARKDOWN and preview.file.HasField("text"):
-            html = self._renderer.markdown(preview.file.text.text, run.key_id)
+            html = self._html(preview.file.text.text, run.key_id)
             if html is not None:
                 preview.html = html
                 preview.file.text.cut |= len(preview.file.text.text) > MOST_MARKDOWN_CHARS
@@ -106,8 +106,15 @@ class Previews:
         text = run.summary_markdown if run.redaction_state != "pending" else None
         if text is None:
             return previews_pb2.SummaryPreview()
-        html = self._renderer.markdown(text, run.key_id)
+        html = self._html(text, run.key_id)
         return previews_pb2.SummaryPreview(html=html, cut=len(text) > MOST_MARKDOWN_CHARS)
+
+    def _html(self, text: str, owner: str) -> str | None:
+        """Returns the beginning of Markdown as HTML; None where people are shown its text, now or always."""
+        try:
+            return self._renderer.markdown(text, owner, PAGE_SECONDS)
+        except TimeoutError:
+            return None
 
     def close(self) -> None:
         """Ends the previews under way. Idempotent."""

@@ -51,10 +51,12 @@ class Preparations(Generic[T]):
         if not self._wait_until_done(making):
             return None
         with self._lock:
-            if making.exception() is None:
-                self._making.pop(name, None)
-            else:
-                self._failed_at.setdefault(name, self._now())
+            # Another caller may have taken this result meanwhile, and a later one begun the job again.
+            if self._making.get(name) is making:
+                if making.exception() is None:
+                    del self._making[name]
+                else:
+                    self._failed_at.setdefault(name, self._now())
         return making.result()
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from backend.common import json_text
 from backend.common.errors import ApiError, invalid
 from backend.common.states import ApprovalState
 from backend.resources.redaction.confined_redactor import ConfinedRedactor, RedactionError
-from backend.resources.renderings.renderer import LARGEST_PDF, LARGEST_PICTURE, Renderer
+from backend.resources.renderings.renderer import LARGEST_PDF, LARGEST_PICTURE, PAGE_SECONDS, Renderer
 from backend.services.outputs import sql as outputs_sql
 from backend.services.reviews import sql
 from backend.services.reviews.material import copy_name, table_message
@@ -152,8 +152,8 @@ class ReviewFiles:
     def _picture(self, file: ReviewedFile) -> Iterator[reviews_pb2.GetReviewFileResponse]:
         if not file.message.picture:
             raise invalid("form", "must be a form that the file has: it is no picture that can be shown")
-        with self._copy(file, LARGEST_PICTURE) as source:
-            found = self._renderer.picture(source, file.key_id)
+        with self._copy(file, LARGEST_PICTURE) as source, _in_time():
+            found = self._renderer.picture(source, file.key_id, PAGE_SECONDS)
         if isinstance(found, str):
             raise _unreadable(found)
         # Its metadata stays: a policy that redacts shows no picture, any other lets the same people download the file
@@ -163,9 +163,9 @@ class ReviewFiles:
     def _page(self, file: ReviewedFile, number: int) -> Iterator[reviews_pb2.GetReviewFileResponse]:
         if not 1 <= number <= file.message.pages:
             raise invalid("page", f"must be one of the {file.message.pages} pages that can be shown")
-        with self._copy(file, LARGEST_PDF) as source:
+        with self._copy(file, LARGEST_PDF) as source, _in_time():
             target = source.with_name("page")
-            if not self._renderer.page(source, target, number, file.key_id):
+            if not self._renderer.page(source, target, number, file.key_id, PAGE_SECONDS):
                 raise _unreadable(f"page {number} cannot be drawn")
             content = target.read_bytes()
         yield _header(_PNG, f"{file.file_name}-{number}.png", len(content))
@@ -197,6 +197,15 @@ def _header(media_type: str, file_name: str, size: int) -> reviews_pb2.GetReview
 
 def _no_file(output_id: str) -> ApiError:
     return ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"The approval shows no file {output_id}.")
+
+
+@contextmanager
+def _in_time() -> Iterator[None]:
+    """Refuses a rendering that does not end in time."""
+    try:
+        yield
+    except TimeoutError:
+        raise _unreadable("its preview is not available now, because others are being made; try again") from None
 
 
 def _unreadable(reason: str) -> ApiError:

@@ -54,7 +54,7 @@ class Reviews:
         self._stored = StoredMessages(services, objects, reviews_pb2.ReviewMaterial.FromString)
         self._preparations = Preparations[reviews_pb2.ReviewMaterial]("review")
         self._halt = threading.Event()
-        self._renderer = Renderer()
+        self._renderer = Renderer(self._halt)
         self.files = ReviewFiles(services.database, objects, redactor, self._renderer, folder, self._halt)
         # An earlier process may have died while it swept, and nothing unswept may stay on this disk.
         shutil.rmtree(folder, ignore_errors=True)
@@ -150,12 +150,8 @@ class Reviews:
         """Returns the number of waiting approvals of some workflows, and unless `total_only` of each gate."""
 
         def work(tx: Tx) -> reviews_pb2.CountPendingApprovalsResponse:
-            if total_only and workflow_ids is None:
-                return reviews_pb2.CountPendingApprovalsResponse(total=sql.pending_total(tx))
-            rows = sql.gates(tx, _MOST_GATES, workflow_ids)
-            total = sql.pending_total(tx) if workflow_ids is None else sum(row.pending for row in rows)
-            if total_only:
-                return reviews_pb2.CountPendingApprovalsResponse(total=total)
+            total = sql.pending_total(tx, workflow_ids)
+            rows = [] if total_only else sql.gates(tx, _MOST_GATES, workflow_ids)
             gates = [reviews_pb2.PendingGate(**row._asdict()) for row in rows]
             return reviews_pb2.CountPendingApprovalsResponse(total=total, gates=gates)
 

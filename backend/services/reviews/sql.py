@@ -19,6 +19,7 @@ from sqlalchemy import (
 from backend.common.states import APPROVAL_DECIDED, ApprovalState
 from backend.services.runs.approvals_sql import PENDING_APPROVALS, Onlooker, PendingApprovalRow
 from backend.storage.database import Tx
+from backend.storage.sql_expressions import is_listed, listed
 from backend.storage.statements import Query, ScalarQuery, select_row
 from backend.storage.tables.runs import runs
 from backend.storage.tables.segments import approvals, steps
@@ -164,7 +165,6 @@ _DECIDED_WITHIN: Final = (
     tuple_(bindparam("before", type_=BigInteger), bindparam("before_id", type_=Text)) > _PLACE,
 )
 _NEWEST_FIRST: Final = (approvals.c.decided_at.desc(), approvals.c.approval_id.desc())
-_OF_WORKFLOW: Final = runs.c.workflow_id == bindparam("of_workflow_id", type_=Text)
 _ALL_DECISIONS = Query(
     RunDecisionRow,
     select_row(RunDecisionRow, approvals, runs)
@@ -205,9 +205,12 @@ _PENDING_GATES: Final = (
     .limit(bindparam("limit"))
 )
 _GATES = Query(GateRow, _PENDING_GATES)
-_GATES_OF_WORKFLOW = Query(GateRow, _PENDING_GATES.where(_OF_WORKFLOW))
-_TOTAL: Final[ScalarQuery[int]] = ScalarQuery(
-    select(func.count().label("total")).select_from(approvals).where(_IS_PENDING)
+_OF_WORKFLOWS: Final = is_listed(runs.c.workflow_id, "of_workflow_ids")
+_GATES_OF_WORKFLOWS = Query(GateRow, _PENDING_GATES.where(_OF_WORKFLOWS))
+_PENDING_TOTAL: Final = select(func.count().label("total")).select_from(approvals).where(_IS_PENDING)
+_TOTAL: Final[ScalarQuery[int]] = ScalarQuery(_PENDING_TOTAL)
+_TOTAL_OF_WORKFLOWS: Final[ScalarQuery[int]] = ScalarQuery(
+    _PENDING_TOTAL.join(runs, runs.c.run_id == approvals.c.run_id).where(_OF_WORKFLOWS)
 )
 
 
@@ -275,13 +278,14 @@ def all_decisions(
 
 
 def gates(tx: Tx, limit: int, workflow_ids: frozenset[str] | None = None) -> list[GateRow]:
-    """Returns up to `limit` gates of each chosen workflow, or of all, at which approvals wait, by workflow and step."""
+    """Returns up to `limit` gates of some workflows, or of all, at which approvals wait, by workflow and step."""
     if workflow_ids is None:
         return tx.all(_GATES, limit=limit)
-    found = [row for each in workflow_ids for row in tx.all(_GATES_OF_WORKFLOW, of_workflow_id=each, limit=limit)]
-    return sorted(found, key=lambda row: (row.workflow_name, row.workflow_id, row.step))
+    return tx.all(_GATES_OF_WORKFLOWS, of_workflow_ids=listed(workflow_ids), limit=limit)
 
 
-def pending_total(tx: Tx) -> int:
-    """Returns the number of waiting approvals."""
-    return tx.scalar_one(_TOTAL)
+def pending_total(tx: Tx, workflow_ids: frozenset[str] | None = None) -> int:
+    """Returns the number of waiting approvals of some workflows, or of all."""
+    if workflow_ids is None:
+        return tx.scalar_one(_TOTAL)
+    return tx.scalar_one(_TOTAL_OF_WORKFLOWS, of_workflow_ids=listed(workflow_ids))

@@ -1,6 +1,6 @@
 """Pending approvals, and decisions on them (contract 13.3 to 13.7)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -70,33 +70,28 @@ class Approvals:
         onlooker = Onlooker(caller.person or "", at)
         workflow_ids = caller.workflow_ids
         place, approval_id = paging.after or (0, "")
-        asked = request.workflow_id if request.HasField("workflow_id") else None
-        of: Iterable[str | None] = [asked]
-        if workflow_ids is not None:
-            of = workflow_ids if asked is None else workflow_ids & {asked}
+        if request.HasField("workflow_id"):
+            asked = {request.workflow_id}
+            workflow_ids = frozenset(asked if workflow_ids is None else asked & workflow_ids)
 
         def place_of(row: approvals_sql.PendingApprovalRow) -> tuple[int, str]:
             deadline = approvals_sql.NO_DEADLINE if row.deadline_at is None else row.deadline_at
             return (deadline if request.by_deadline else row.requested_at, row.approval_id)
 
         def work(tx: Tx) -> tuple[list[approvals_sql.PendingApprovalRow], Decider]:
-            found = [
-                row
-                for workflow_id in of
-                for row in approvals_sql.pending(
-                    tx,
-                    onlooker,
-                    view=view,
-                    after=int(place),
-                    after_id=str(approval_id),
-                    limit=paging.rows_to_read,
-                    workflow_id=workflow_id,
-                    step=request.step if request.HasField("step") else None,
-                    run_id=request.run_id if request.HasField("run_id") else None,
-                    by_deadline=request.by_deadline,
-                )
-            ]
-            return sorted(found, key=place_of)[: paging.rows_to_read], decider_of(tx, caller)
+            found = approvals_sql.pending(
+                tx,
+                onlooker,
+                view=view,
+                after=int(place),
+                after_id=str(approval_id),
+                limit=paging.rows_to_read,
+                workflow_ids=workflow_ids,
+                step=request.step if request.HasField("step") else None,
+                run_id=request.run_id if request.HasField("run_id") else None,
+                by_deadline=request.by_deadline,
+            )
+            return found, decider_of(tx, caller)
 
         rows, decider = self._services.database.read(work)
         shown, token = paging.cut(rows, place_of)

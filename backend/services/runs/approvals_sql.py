@@ -1,6 +1,6 @@
 """SQL that lists, finds, assigns, snoozes and decides approvals, and finds due deadlines and reminders."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from itertools import combinations
 from typing import Final, NamedTuple
@@ -22,6 +22,7 @@ from sqlalchemy import (
 from backend.common.states import ApprovalState, StepStatus
 from backend.services.runs.sql import STARTED_BY
 from backend.storage.database import Tx
+from backend.storage.sql_expressions import is_listed, listed
 from backend.storage.statements import Command, Query, select_row
 from backend.storage.tables.keys import api_keys
 from backend.storage.tables.runs import runs
@@ -102,7 +103,11 @@ class DueApprovalRow(NamedTuple):
 
 
 _ONE: ColumnElement[int] = literal_column("1")
-_FILTERS: Final = {"workflow_id": runs.c.workflow_id, "step": approvals.c.step, "run_id": approvals.c.run_id}
+_FILTERS: Final[Mapping[str, ColumnElement[bool]]] = {
+    "workflow_ids": is_listed(runs.c.workflow_id, "of_workflow_ids"),
+    "step": approvals.c.step == bindparam("of_step", type_=Text),
+    "run_id": approvals.c.run_id == bindparam("of_run_id", type_=Text),
+}
 
 NO_DEADLINE: Final = LAST_PLACE
 """Sort key of approvals without a deadline, in milliseconds."""
@@ -153,7 +158,7 @@ def _pending(filters: tuple[str, ...], view: PendingView, *, by_deadline: bool) 
             tuple_(order, approvals.c.approval_id) > tuple_(_AFTER, bindparam("after_id", type_=Text)),
             # SQLite seeks no expression of an index by a comparison of tuples.
             *((order >= _AFTER,) if by_deadline else ()),
-            *(_FILTERS[name] == bindparam(f"of_{name}", type_=Text) for name in filters),
+            *(_FILTERS[name] for name in filters),
         )
         .order_by(order, approvals.c.approval_id)
         .limit(bindparam("limit")),
@@ -267,17 +272,18 @@ def pending(
     after: int,
     after_id: str,
     limit: int,
-    workflow_id: str | None = None,
+    workflow_ids: Collection[str] | None = None,
     step: str | None = None,
     run_id: str | None = None,
     by_deadline: bool = False,
 ) -> list[PendingApprovalRow]:
-    """Returns a page of pending approvals after the position (`after`, `after_id`).
+    """Returns a page of pending approvals, of all or of some workflows, after the position (`after`, `after_id`).
 
     The order is by the time of the request, or of the deadline, then by id.
     """
     # In the order of the filters.
-    asked = {"workflow_id": workflow_id, "step": step, "run_id": run_id}
+    of = None if workflow_ids is None else listed(workflow_ids)
+    asked = {"workflow_ids": of, "step": step, "run_id": run_id}
     given = {name: value for name, value in asked.items() if value is not None}
     filters = {f"of_{name}": value for name, value in given.items()}
     filters |= {"of_person": onlooker.person}

@@ -18,11 +18,13 @@ from backend.storage.objects.aws_clients import Endpoint, s3_client
 from backend.storage.objects.interface import (
     PART_BYTES,
     ContentDigest,
+    ListedObject,
     ObjectReader,
     ObjectStoreError,
     StoredObject,
     checked_key,
     folder_key,
+    is_key,
 )
 
 if TYPE_CHECKING:
@@ -215,6 +217,16 @@ class BucketObjects:
                 for page in pages
                 for found in page.get("Contents", ())
             }
+
+    def listed_below(self, prefix: str) -> Iterator[ListedObject]:
+        """Yields the objects below a prefix, also in its folders, ordered by key."""
+        below = f"{self._prefix}{folder_key(prefix)}/"
+        with _as_store_errors(f"Listing {prefix} failed"):
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=below)
+            for found in (found for page in pages for found in page.get("Contents", ())):
+                key = found["Key"].removeprefix(self._prefix)
+                if is_key(key):
+                    yield ListedObject(key, found["Size"], found["LastModified"].timestamp())
 
     def delete(self, key: str) -> None:
         """Removes an object with all its versions; see `ObjectStore`."""

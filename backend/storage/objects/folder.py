@@ -14,10 +14,12 @@ from backend.storage.data_files import sync_folder
 from backend.storage.objects.interface import (
     PART_BYTES,
     ContentDigest,
+    ListedObject,
     ObjectReader,
     StoredObject,
     checked_key,
     folder_key,
+    is_key,
 )
 
 _LEFT_BEHIND_SECONDS: Final = 86_400.0
@@ -170,6 +172,18 @@ def sizes_below(root: Path, prefix: str) -> dict[str, int]:
                 if entry.is_file():
                     sizes[prefix + entry.name] = entry.stat().st_size
     return sizes
+
+
+def listed_below(root: Path, prefix: str) -> Iterator[ListedObject]:
+    """Yields the objects below a prefix, also in its folders, folder by folder."""
+    for folder, _, names in os.walk(root / folder_key(prefix)):
+        for name in names:
+            path = Path(folder, name)
+            key = path.relative_to(root).as_posix()
+            with contextlib.suppress(FileNotFoundError):
+                if is_key(key):
+                    status = path.stat()
+                    yield ListedObject(key, status.st_size, status.st_mtime)
 
 
 def _parts(file: BinaryIO) -> Iterator[bytes]:

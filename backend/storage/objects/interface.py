@@ -26,6 +26,14 @@ class StoredObject(NamedTuple):
     crc32: int
 
 
+class ListedObject(NamedTuple):
+    """An object as a listing of the store shows it; `written_at` is in seconds since 1970."""
+
+    key: str
+    size_bytes: int
+    written_at: float
+
+
 class ContentDigest:
     """Size and checksums of content that is stored part by part."""
 
@@ -94,13 +102,18 @@ class ObjectStore(Protocol):
         """Removes the objects below `prefix` whose keys are `chosen`, page by page."""
 
 
+def is_key(text: str) -> bool:
+    """Returns whether a text has the form of a key."""
+    return _KEY.fullmatch(text) is not None
+
+
 def checked_key(key: str) -> str:
     """Returns a key that is well-formed.
 
     Raises:
         ValueError: it is no key of the service.
     """
-    if not _KEY.fullmatch(key):
+    if not is_key(key):
         raise ValueError(f"not a key: {key!r}")
     return key
 

@@ -26,7 +26,7 @@ from workflow_api_client.operations.outputs import Progress
 from workflow_api_client.raw_response import RawResponse
 from workflow_api_client.run import Outputs, Run
 from workflow_api_client.version import __version__
-from workflow_api_client.webhooks import WebhookMessage, WebhookRun, verify_webhook
+from workflow_api_client.webhooks import WebhookMessage, WebhookRun, WebhookSchedule, verify_webhook
 
 __all__ = [
     "ApiError",
@@ -51,6 +51,7 @@ __all__ = [
     "UnexpectedAnswerError",
     "WebhookMessage",
     "WebhookRun",
+    "WebhookSchedule",
     "WebhookVerificationError",
     "WorkflowApiError",
     "__version__",

@@ -8,7 +8,7 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ TOLERANCE_SECONDS: Final = 300
 """Most seconds between a message's time and the receiver's, so that recorded messages cannot be replayed later."""
 
 _PREFIX: Final = "whsec_"
+_OF_SCHEDULES: Final = "schedule."
 _SECONDS: Final = re.compile(r"[0-9]{1,12}")
 
 
@@ -35,13 +36,33 @@ class WebhookRun:
 
 
 @dataclass(frozen=True)
+class WebhookSchedule:
+    """The decision of a `schedule.skipped` or `schedule.failed` message.
+
+    `reason` says why due times were skipped, or is the code of the refusal, which has the `message`. `due_at` is the
+    due time, of `count` skipped ones the last; `first_due_at` is the first.
+    """
+
+    workflow_id: str
+    schedule: str
+    reason: str
+    due_at: datetime
+    first_due_at: datetime | None
+    count: int | None
+    message: str | None
+
+
+@dataclass(frozen=True)
 class WebhookMessage:
-    """A verified message. An `id` may arrive several times: ignore processed ids."""
+    """A verified message. An `id` may arrive several times: ignore processed ids.
+
+    `data` is a `WebhookSchedule` where `type` begins with `schedule.`, which only webhooks that name it receive.
+    """
 
     id: str
     type: str
     timestamp: datetime
-    data: WebhookRun
+    data: WebhookRun | WebhookSchedule
 
 
 def verify_webhook(
@@ -72,7 +93,9 @@ def verify_webhook(
         raise WebhookVerificationError("No webhook-signature fits the secret and the body as it came.")
     try:
         read: dict[str, Any] = {**json.loads(content), "id": message_id}
-        return decode(WebhookMessage, read)
+        of_schedule = str(read.get("type")).startswith(_OF_SCHEDULES)
+        kind: type[WebhookRun | WebhookSchedule] = WebhookSchedule if of_schedule else WebhookRun
+        return replace(decode(WebhookMessage, {**read, "data": None}), data=decode(kind, read.get("data")))
     except (TypeError, ValueError, UnexpectedAnswerError) as error:
         raise WebhookVerificationError("The body is no message of the service.") from error
 

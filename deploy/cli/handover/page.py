@@ -139,13 +139,30 @@ with Client.from_env() as client:
     print(run.id)
 """
 
+_START_IN_TYPESCRIPT: Final = """\
+import {{ Client }} from "workflow-api-client";
+
+const client = Client.fromEnv();
+const run = await client.runs.start("{workflow_id}", {{ inputText: "…", idempotencyKey: "order-1" }});
+console.log(run.id);
+"""
+
 _READ_IN_PYTHON: Final = """\
     run.wait(timeout=600)
     print(run.result)
 """
 
+_READ_IN_TYPESCRIPT: Final = """\
+await run.wait({ timeoutSeconds: 600 });
+console.log(run.result);
+"""
+
 _FETCH_IN_PYTHON: Final = """\
     run.outputs.download("made")
+"""
+
+_FETCH_IN_TYPESCRIPT: Final = """\
+await run.outputs.download("made");
 """
 
 
@@ -161,11 +178,15 @@ def _snippets(handover: Handover) -> Iterator[Block]:
         f" GET /workflows/{workflow_id} describes the parameters:"
     )
     yield Snippet("bash", _START_IN_CURL.format(workflow_id=workflow_id))
-    reads = _READ_IN_PYTHON if "runs:read" in scopes else ""
-    fetches = _FETCH_IN_PYTHON if reads and "outputs:read" in scopes else ""
+    reads = "runs:read" in scopes
+    fetches = reads and "outputs:read" in scopes
     does = "Start a run, wait for its result and fetch its files" if fetches else "Start a run"
     yield Paragraph(f"{does} in Python, with the client of the service (pip install workflow-api-client):")
-    yield Snippet("python", _START_IN_PYTHON.format(workflow_id=workflow_id) + reads + fetches)
+    in_python = (_READ_IN_PYTHON if reads else "", _FETCH_IN_PYTHON if fetches else "")
+    yield Snippet("python", _START_IN_PYTHON.format(workflow_id=workflow_id) + "".join(in_python))
+    yield Paragraph("In TypeScript, with its client for Node.js (npm install workflow-api-client):")
+    in_typescript = (_READ_IN_TYPESCRIPT if reads else "", _FETCH_IN_TYPESCRIPT if fetches else "")
+    yield Snippet("typescript", _START_IN_TYPESCRIPT.format(workflow_id=workflow_id) + "".join(in_typescript))
 
 
 def _refusals(key: Record) -> Iterator[tuple[str, str, str, str]]:

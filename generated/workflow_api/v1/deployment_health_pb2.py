@@ -27,51 +27,63 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'workflow_api/v1/deployment_health.proto\x12\x0fworkflow_api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\x15\n\x13GetRetentionRequest\"]\n\x11RetentionSchedule\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x04kept\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tby_record\x18\x03 \x01(\x08\"\xd2\x01\n\tRetention\x12\x35\n\tschedules\x18\x01 \x03(\x0b\x32\".workflow_api.v1.RetentionSchedule\x12\x36\n\rnext_round_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12\x34\n\x0bnext_run_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x01\x88\x01\x01\x42\x10\n\x0e_next_round_atB\x0e\n\x0c_next_run_at\"\x15\n\x13GetSecretUseRequest\"4\n\nSecretUser\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\n\n\x02id\x18\x03 \x01(\t\"\x98\x01\n\x0bNamedSecret\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\x05state\x18\x02 \x01(\x0e\x32\x1c.workflow_api.v1.SecretState\x12\x0f\n\x07problem\x18\x03 \x01(\t\x12\x0f\n\x07kept_in\x18\x04 \x01(\t\x12,\n\x07used_by\x18\x05 \x03(\x0b\x32\x1b.workflow_api.v1.SecretUser\":\n\tSecretUse\x12-\n\x07secrets\x18\x01 \x03(\x0b\x32\x1c.workflow_api.v1.NamedSecret\"\x1c\n\x1aGetDeploymentHealthRequest\"T\n\tDiskSpace\x12\x13\n\x0btotal_bytes\x18\x01 \x01(\x03\x12\x12\n\nfree_bytes\x18\x02 \x01(\x03\x12\x1e\n\x16\x66illing_bytes_per_hour\x18\x03 \x01(\x03\"\xff\x03\n\x11\x44\x65ploymentProcess\x12\x12\n\nprocess_id\x18\x01 \x01(\t\x12\x0c\n\x04part\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x0b\n\x03pid\x18\x04 \x01(\x03\x12\x0f\n\x07release\x18\x05 \x01(\t\x12.\n\nstarted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07seen_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61live\x18\x08 \x01(\x08\x12\x33\n\x0b\x63lock_ahead\x18\t \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x88\x01\x01\x12-\n\x04\x64\x61ta\x18\n \x01(\x0b\x32\x1a.workflow_api.v1.DiskSpaceH\x01\x88\x01\x01\x12\x30\n\x07objects\x18\x0b \x01(\x0b\x32\x1a.workflow_api.v1.DiskSpaceH\x02\x88\x01\x01\x12?\n\x16\x63\x65rtificate_expires_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x03\x88\x01\x01\x12\x19\n\x11unusable_backends\x18\r \x03(\tB\x0e\n\x0c_clock_aheadB\x07\n\x05_dataB\n\n\x08_objectsB\x19\n\x17_certificate_expires_at\"\xb1\x01\n\x0bWorkerLease\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12.\n\nstarted_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0blease_until\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nstep_slots\x18\x05 \x01(\x05\x12\x10\n\x08\x64raining\x18\x06 \x01(\x08\"\x91\x02\n\x0bPendingWork\x12\x13\n\x0bruns_queued\x18\x01 \x01(\x03\x12\x14\n\x0cruns_running\x18\x02 \x01(\x03\x12!\n\x19runs_waiting_for_approval\x18\x03 \x01(\x03\x12\x17\n\x0fsegments_queued\x18\x04 \x01(\x03\x12\x35\n\roldest_queued\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x88\x01\x01\x12\x0e\n\x06sweeps\x18\x06 \x01(\x03\x12\x10\n\x08removals\x18\x07 \x01(\x03\x12\x14\n\x0cpublications\x18\x08 \x01(\x03\x12\x1a\n\x12webhook_deliveries\x18\t \x01(\x03\x42\x10\n\x0e_oldest_queued\"o\n\rHealthFinding\x12+\n\x05topic\x18\x01 \x01(\x0e\x32\x1c.workflow_api.v1.HealthTopic\x12\x10\n\x08\x63ritical\x18\x02 \x01(\x08\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0e\n\x06remedy\x18\x04 \x01(\t\"\xfa\x02\n\x10\x44\x65ploymentHealth\x12.\n\nchecked_at\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x08\x66indings\x18\x02 \x03(\x0b\x32\x1e.workflow_api.v1.HealthFinding\x12\x35\n\tprocesses\x18\x03 \x03(\x0b\x32\".workflow_api.v1.DeploymentProcess\x12,\n\x06leases\x18\x04 \x03(\x0b\x32\x1c.workflow_api.v1.WorkerLease\x12-\n\x07pending\x18\x05 \x01(\x0b\x32\x1c.workflow_api.v1.PendingWork\x12\x10\n\x08\x64\x61tabase\x18\x06 \x01(\t\x12\x16\n\x0e\x64\x61tabase_bytes\x18\x07 \x01(\x03\x12\x30\n\rdatabase_took\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cobject_store\x18\t \x01(\t*x\n\x0bSecretState\x12\x1c\n\x18SECRET_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10SECRET_STATE_SET\x10\x01\x12\x1b\n\x17SECRET_STATE_UNREADABLE\x10\x02\x12\x18\n\x14SECRET_STATE_MISSING\x10\x03*\xe4\x01\n\x0bHealthTopic\x12\x1c\n\x18HEALTH_TOPIC_UNSPECIFIED\x10\x00\x12\x1a\n\x16HEALTH_TOPIC_PROCESSES\x10\x01\x12\x16\n\x12HEALTH_TOPIC_QUEUE\x10\x02\x12\x15\n\x11HEALTH_TOPIC_DISK\x10\x03\x12\x16\n\x12HEALTH_TOPIC_CLOCK\x10\x04\x12\x1a\n\x16HEALTH_TOPIC_REDACTION\x10\x05\x12\x19\n\x15HEALTH_TOPIC_DATABASE\x10\x06\x12\x1d\n\x19HEALTH_TOPIC_CERTIFICATES\x10\x07\x32\xce\x02\n\x17\x44\x65ploymentHealthService\x12s\n\x13GetDeploymentHealth\x12+.workflow_api.v1.GetDeploymentHealthRequest\x1a!.workflow_api.v1.DeploymentHealth\"\x0c\x90\x02\x01\xb2\xbb\x18\x05\x08\x01:\x01\x02\x12^\n\x0cGetRetention\x12$.workflow_api.v1.GetRetentionRequest\x1a\x1a.workflow_api.v1.Retention\"\x0c\x90\x02\x01\xb2\xbb\x18\x05\x08\x01:\x01\x02\x12^\n\x0cGetSecretUse\x12$.workflow_api.v1.GetSecretUseRequest\x1a\x1a.workflow_api.v1.SecretUse\"\x0c\x90\x02\x01\xb2\xbb\x18\x05\x08\x01:\x01\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'workflow_api/v1/deployment_health.proto\x12\x0fworkflow_api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\x15\n\x13GetRetentionRequest\"]\n\x11RetentionSchedule\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x04kept\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tby_record\x18\x03 \x01(\x08\"\xd2\x01\n\tRetention\x12\x35\n\tschedules\x18\x01 \x03(\x0b\x32\".workflow_api.v1.RetentionSchedule\x12\x36\n\rnext_round_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12\x34\n\x0bnext_run_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x01\x88\x01\x01\x42\x10\n\x0e_next_round_atB\x0e\n\x0c_next_run_at\"i\n\x18ListWorkflowSizesRequest\x12\"\n\tpage_size\x18\x01 \x01(\x05\x42\n\xba\xbb\x18\x06\x30\x01\x38\x64@\x14H\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"\xa3\x01\n\x0cWorkflowSize\x12\x13\n\x0bworkflow_id\x18\x01 \x01(\t\x12\x15\n\rworkflow_name\x18\x02 \x01(\t\x12\x0c\n\x04runs\x18\x03 \x01(\x03\x12\x15\n\rhas_more_runs\x18\x04 \x01(\x08\x12\x14\n\x0csampled_runs\x18\x05 \x01(\x05\x12\x14\n\x0cobject_bytes\x18\x06 \x01(\x03\x12\x16\n\x0e\x64\x61tabase_bytes\x18\x07 \x01(\x03\"{\n\x19ListWorkflowSizesResponse\x12,\n\x05items\x18\x01 \x03(\x0b\x32\x1d.workflow_api.v1.WorkflowSize\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"\x15\n\x13GetSecretUseRequest\"4\n\nSecretUser\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\n\n\x02id\x18\x03 \x01(\t\"\x98\x01\n\x0bNamedSecret\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\x05state\x18\x02 \x01(\x0e\x32\x1c.workflow_api.v1.SecretState\x12\x0f\n\x07problem\x18\x03 \x01(\t\x12\x0f\n\x07kept_in\x18\x04 \x01(\t\x12,\n\x07used_by\x18\x05 \x03(\x0b\x32\x1b.workflow_api.v1.SecretUser\":\n\tSecretUse\x12-\n\x07secrets\x18\x01 \x03(\x0b\x32\x1c.workflow_api.v1.NamedSecret\"\x1c\n\x1aGetDeploymentHealthRequest\"T\n\tDiskSpace\x12\x13\n\x0btotal_bytes\x18\x01 \x01(\x03\x12\x12\n\nfree_bytes\x18\x02 \x01(\x03\x12\x1e\n\x16\x66illing_bytes_per_hour\x18\x03 \x01(\x03\"\xff\x03\n\x11\x44\x65ploymentProcess\x12\x12\n\nprocess_id\x18\x01 \x01(\t\x12\x0c\n\x04part\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x0b\n\x03pid\x18\x04 \x01(\x03\x12\x0f\n\x07release\x18\x05 \x01(\t\x12.\n\nstarted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07seen_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61live\x18\x08 \x01(\x08\x12\x33\n\x0b\x63lock_ahead\x18\t \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x88\x01\x01\x12-\n\x04\x64\x61ta\x18\n \x01(\x0b\x32\x1a.workflow_api.v1.DiskSpaceH\x01\x88\x01\x01\x12\x30\n\x07objects\x18\x0b \x01(\x0b\x32\x1a.workflow_api.v1.DiskSpaceH\x02\x88\x01\x01\x12?\n\x16\x63\x65rtificate_expires_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x03\x88\x01\x01\x12\x19\n\x11unusable_backends\x18\r \x03(\tB\x0e\n\x0c_clock_aheadB\x07\n\x05_dataB\n\n\x08_objectsB\x19\n\x17_certificate_expires_at\"\xb1\x01\n\x0bWorkerLease\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12.\n\nstarted_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0blease_until\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nstep_slots\x18\x05 \x01(\x05\x12\x10\n\x08\x64raining\x18\x06 \x01(\x08\"\x91\x02\n\x0bPendingWork\x12\x13\n\x0bruns_queued\x18\x01 \x01(\x03\x12\x14\n\x0cruns_running\x18\x02 \x01(\x03\x12!\n\x19runs_waiting_for_approval\x18\x03 \x01(\x03\x12\x17\n\x0fsegments_queued\x18\x04 \x01(\x03\x12\x35\n\roldest_queued\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x88\x01\x01\x12\x0e\n\x06sweeps\x18\x06 \x01(\x03\x12\x10\n\x08removals\x18\x07 \x01(\x03\x12\x14\n\x0cpublications\x18\x08 \x01(\x03\x12\x1a\n\x12webhook_deliveries\x18\t \x01(\x03\x42\x10\n\x0e_oldest_queued\"o\n\rHealthFinding\x12+\n\x05topic\x18\x01 \x01(\x0e\x32\x1c.workflow_api.v1.HealthTopic\x12\x10\n\x08\x63ritical\x18\x02 \x01(\x08\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0e\n\x06remedy\x18\x04 \x01(\t\"\xfa\x02\n\x10\x44\x65ploymentHealth\x12.\n\nchecked_at\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x08\x66indings\x18\x02 \x03(\x0b\x32\x1e.workflow_api.v1.HealthFinding\x12\x35\n\tprocesses\x18\x03 \x03(\x0b\x32\".workflow_api.v1.DeploymentProcess\x12,\n\x06leases\x18\x04 \x03(\x0b\x32\x1c.workflow_api.v1.WorkerLease\x12-\n\x07pending\x18\x05 \x01(\x0b\x32\x1c.workflow_api.v1.PendingWork\x12\x10\n\x08\x64\x61tabase\x18\x06 \x01(\t\x12\x16\n\x0e\x64\x61tabase_bytes\x18\x07 \x01(\x03\x12\x30\n\rdatabase_took\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cobject_store\x18\t \x01(\t*x\n\x0bSecretState\x12\x1c\n\x18SECRET_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10SECRET_STATE_SET\x10\x01\x12\x1b\n\x17SECRET_STATE_UNREADABLE\x10\x02\x12\x18\n\x14SECRET_STATE_MISSING\x10\x03*\xe4\x01\n\x0bHealthTopic\x12\x1c\n\x18HEALTH_TOPIC_UNSPECIFIED\x10\x00\x12\x1a\n\x16HEALTH_TOPIC_PROCESSES\x10\x01\x12\x16\n\x12HEALTH_TOPIC_QUEUE\x10\x02\x12\x15\n\x11HEALTH_TOPIC_DISK\x10\x03\x12\x16\n\x12HEALTH_TOPIC_CLOCK\x10\x04\x12\x1a\n\x16HEALTH_TOPIC_REDACTION\x10\x05\x12\x19\n\x15HEALTH_TOPIC_DATABASE\x10\x06\x12\x1d\n\x19HEALTH_TOPIC_CERTIFICATES\x10\x07\x32\xcb\x03\n\x17\x44\x65ploymentHealthService\x12s\n\x13GetDeploymentHealth\x12+.workflow_api.v1.GetDeploymentHealthRequest\x1a!.workflow_api.v1.DeploymentHealth\"\x0c\x90\x02\x01\xb2\xbb\x18\x05\x08\x01:\x01\x02\x12^\n\x0cGetRetention\x12$.workflow_api.v1.GetRetentionRequest\x1a\x1a.workflow_api.v1.Retention\"\x0c\x90\x02\x01\xb2\xbb\x18\x05\x08\x01:\x01\x02\x12{\n\x11ListWorkflowSizes\x12).workflow_api.v1.ListWorkflowSizesRequest\x1a*.workflow_api.v1.ListWorkflowSizesResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12^\n\x0cGetSecretUse\x12$.workflow_api.v1.GetSecretUseRequest\x1a\x1a.workflow_api.v1.SecretUse\"\x0c\x90\x02\x01\xb2\xbb\x18\x05\x08\x01:\x01\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'workflow_api.v1.deployment_health_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_LISTWORKFLOWSIZESREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTWORKFLOWSIZESREQUEST'].fields_by_name['page_size']._serialized_options = b'\272\273\030\0060\0018d@\024'
+  _globals['_LISTWORKFLOWSIZESREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_LISTWORKFLOWSIZESREQUEST'].fields_by_name['page_token']._serialized_options = b'\272\273\030\003\030\200\010'
   _globals['_DEPLOYMENTHEALTHSERVICE'].methods_by_name['GetDeploymentHealth']._loaded_options = None
   _globals['_DEPLOYMENTHEALTHSERVICE'].methods_by_name['GetDeploymentHealth']._serialized_options = b'\220\002\001\262\273\030\005\010\001:\001\002'
   _globals['_DEPLOYMENTHEALTHSERVICE'].methods_by_name['GetRetention']._loaded_options = None
   _globals['_DEPLOYMENTHEALTHSERVICE'].methods_by_name['GetRetention']._serialized_options = b'\220\002\001\262\273\030\005\010\001:\001\002'
+  _globals['_DEPLOYMENTHEALTHSERVICE'].methods_by_name['ListWorkflowSizes']._loaded_options = None
+  _globals['_DEPLOYMENTHEALTHSERVICE'].methods_by_name['ListWorkflowSizes']._serialized_options = b'\220\002\001\262\273\030\010\010\001\"\001\001:\001\002'
   _globals['_DEPLOYMENTHEALTHSERVICE'].methods_by_name['GetSecretUse']._loaded_options = None
   _globals['_DEPLOYMENTHEALTHSERVICE'].methods_by_name['GetSecretUse']._serialized_options = b'\220\002\001\262\273\030\005\010\001:\001\002'
-  _globals['_SECRETSTATE']._serialized_start=2359
-  _globals['_SECRETSTATE']._serialized_end=2479
-  _globals['_HEALTHTOPIC']._serialized_start=2482
-  _globals['_HEALTHTOPIC']._serialized_end=2710
+  _globals['_SECRETSTATE']._serialized_start=2757
+  _globals['_SECRETSTATE']._serialized_end=2877
+  _globals['_HEALTHTOPIC']._serialized_start=2880
+  _globals['_HEALTHTOPIC']._serialized_end=3108
   _globals['_GETRETENTIONREQUEST']._serialized_start=156
   _globals['_GETRETENTIONREQUEST']._serialized_end=177
   _globals['_RETENTIONSCHEDULE']._serialized_start=179
   _globals['_RETENTIONSCHEDULE']._serialized_end=272
   _globals['_RETENTION']._serialized_start=275
   _globals['_RETENTION']._serialized_end=485
-  _globals['_GETSECRETUSEREQUEST']._serialized_start=487
-  _globals['_GETSECRETUSEREQUEST']._serialized_end=508
-  _globals['_SECRETUSER']._serialized_start=510
-  _globals['_SECRETUSER']._serialized_end=562
-  _globals['_NAMEDSECRET']._serialized_start=565
-  _globals['_NAMEDSECRET']._serialized_end=717
-  _globals['_SECRETUSE']._serialized_start=719
-  _globals['_SECRETUSE']._serialized_end=777
-  _globals['_GETDEPLOYMENTHEALTHREQUEST']._serialized_start=779
-  _globals['_GETDEPLOYMENTHEALTHREQUEST']._serialized_end=807
-  _globals['_DISKSPACE']._serialized_start=809
-  _globals['_DISKSPACE']._serialized_end=893
-  _globals['_DEPLOYMENTPROCESS']._serialized_start=896
-  _globals['_DEPLOYMENTPROCESS']._serialized_end=1407
-  _globals['_WORKERLEASE']._serialized_start=1410
-  _globals['_WORKERLEASE']._serialized_end=1587
-  _globals['_PENDINGWORK']._serialized_start=1590
-  _globals['_PENDINGWORK']._serialized_end=1863
-  _globals['_HEALTHFINDING']._serialized_start=1865
-  _globals['_HEALTHFINDING']._serialized_end=1976
-  _globals['_DEPLOYMENTHEALTH']._serialized_start=1979
-  _globals['_DEPLOYMENTHEALTH']._serialized_end=2357
-  _globals['_DEPLOYMENTHEALTHSERVICE']._serialized_start=2713
-  _globals['_DEPLOYMENTHEALTHSERVICE']._serialized_end=3047
+  _globals['_LISTWORKFLOWSIZESREQUEST']._serialized_start=487
+  _globals['_LISTWORKFLOWSIZESREQUEST']._serialized_end=592
+  _globals['_WORKFLOWSIZE']._serialized_start=595
+  _globals['_WORKFLOWSIZE']._serialized_end=758
+  _globals['_LISTWORKFLOWSIZESRESPONSE']._serialized_start=760
+  _globals['_LISTWORKFLOWSIZESRESPONSE']._serialized_end=883
+  _globals['_GETSECRETUSEREQUEST']._serialized_start=885
+  _globals['_GETSECRETUSEREQUEST']._serialized_end=906
+  _globals['_SECRETUSER']._serialized_start=908
+  _globals['_SECRETUSER']._serialized_end=960
+  _globals['_NAMEDSECRET']._serialized_start=963
+  _globals['_NAMEDSECRET']._serialized_end=1115
+  _globals['_SECRETUSE']._serialized_start=1117
+  _globals['_SECRETUSE']._serialized_end=1175
+  _globals['_GETDEPLOYMENTHEALTHREQUEST']._serialized_start=1177
+  _globals['_GETDEPLOYMENTHEALTHREQUEST']._serialized_end=1205
+  _globals['_DISKSPACE']._serialized_start=1207
+  _globals['_DISKSPACE']._serialized_end=1291
+  _globals['_DEPLOYMENTPROCESS']._serialized_start=1294
+  _globals['_DEPLOYMENTPROCESS']._serialized_end=1805
+  _globals['_WORKERLEASE']._serialized_start=1808
+  _globals['_WORKERLEASE']._serialized_end=1985
+  _globals['_PENDINGWORK']._serialized_start=1988
+  _globals['_PENDINGWORK']._serialized_end=2261
+  _globals['_HEALTHFINDING']._serialized_start=2263
+  _globals['_HEALTHFINDING']._serialized_end=2374
+  _globals['_DEPLOYMENTHEALTH']._serialized_start=2377
+  _globals['_DEPLOYMENTHEALTH']._serialized_end=2755
+  _globals['_DEPLOYMENTHEALTHSERVICE']._serialized_start=3111
+  _globals['_DEPLOYMENTHEALTHSERVICE']._serialized_end=3570
 # @@protoc_insertion_point(module_scope)

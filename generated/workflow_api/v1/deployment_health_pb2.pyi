@@ -186,6 +186,110 @@ class Retention(_message.Message):
 Global___Retention: _TypeAlias = Retention  # noqa: Y015
 
 @_typing.final
+class ListWorkflowSizesRequest(_message.Message):
+    """Asks what the runs of workflows take."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Most rows to return."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+
+Global___ListWorkflowSizesRequest: _TypeAlias = ListWorkflowSizesRequest  # noqa: Y015
+
+@_typing.final
+class WorkflowSize(_message.Message):
+    """What the finished runs of a workflow take, estimated from its newest ones."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKFLOW_ID_FIELD_NUMBER: _builtins.int
+    WORKFLOW_NAME_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    HAS_MORE_RUNS_FIELD_NUMBER: _builtins.int
+    SAMPLED_RUNS_FIELD_NUMBER: _builtins.int
+    OBJECT_BYTES_FIELD_NUMBER: _builtins.int
+    DATABASE_BYTES_FIELD_NUMBER: _builtins.int
+    workflow_id: _builtins.str
+    """The workflow."""
+    workflow_name: _builtins.str
+    """Its name."""
+    runs: _builtins.int
+    """Finished runs whose data is kept, of the newest 10,000."""
+    has_more_runs: _builtins.bool
+    """Whether it has more than these, which the sizes leave out."""
+    sampled_runs: _builtins.int
+    """Newest runs whose sizes were added up."""
+    object_bytes: _builtins.int
+    """Bytes of the runs' outputs, uploads and logs in the object store."""
+    database_bytes: _builtins.int
+    """Bytes of the runs' rows in the database, without indexes."""
+    def __init__(
+        self,
+        *,
+        workflow_id: _builtins.str = ...,
+        workflow_name: _builtins.str = ...,
+        runs: _builtins.int = ...,
+        has_more_runs: _builtins.bool = ...,
+        sampled_runs: _builtins.int = ...,
+        object_bytes: _builtins.int = ...,
+        database_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["database_bytes", b"database_bytes", "has_more_runs", b"has_more_runs", "object_bytes", b"object_bytes", "runs", b"runs", "sampled_runs", b"sampled_runs", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkflowSize: _TypeAlias = WorkflowSize  # noqa: Y015
+
+@_typing.final
+class ListWorkflowSizesResponse(_message.Message):
+    """What the runs of workflows take."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where the next page begins; absent on the last one."""
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkflowSize]:
+        """The workflows."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___WorkflowSize] | None = ...,
+        next_page_token: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
+
+Global___ListWorkflowSizesResponse: _TypeAlias = ListWorkflowSizesResponse  # noqa: Y015
+
+@_typing.final
 class GetSecretUseRequest(_message.Message):
     """Asks for secrets and what names them."""
 

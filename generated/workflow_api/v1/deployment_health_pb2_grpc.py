@@ -45,6 +45,11 @@ class DeploymentHealthServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetRetentionRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.Retention.FromString,
                 _registered_method=True)
+        self.ListWorkflowSizes = channel.unary_unary(
+                '/workflow_api.v1.DeploymentHealthService/ListWorkflowSizes',
+                request_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.ListWorkflowSizesRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.ListWorkflowSizesResponse.FromString,
+                _registered_method=True)
         self.GetSecretUse = channel.unary_unary(
                 '/workflow_api.v1.DeploymentHealthService/GetSecretUse',
                 request_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetSecretUseRequest.SerializeToString,
@@ -70,6 +75,13 @@ class DeploymentHealthServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListWorkflowSizes(self, request, context):
+        """What the finished runs of each workflow take in database and object store, workflows by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetSecretUse(self, request, context):
         """The secrets of the deployment by name, whether each can be read, and what names it; never a value.
         """
@@ -89,6 +101,11 @@ def add_DeploymentHealthServiceServicer_to_server(servicer, server):
                     servicer.GetRetention,
                     request_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetRetentionRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.Retention.SerializeToString,
+            ),
+            'ListWorkflowSizes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWorkflowSizes,
+                    request_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.ListWorkflowSizesRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.ListWorkflowSizesResponse.SerializeToString,
             ),
             'GetSecretUse': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSecretUse,
@@ -151,6 +168,33 @@ class DeploymentHealthService:
             '/workflow_api.v1.DeploymentHealthService/GetRetention',
             workflow__api_dot_v1_dot_deployment__health__pb2.GetRetentionRequest.SerializeToString,
             workflow__api_dot_v1_dot_deployment__health__pb2.Retention.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListWorkflowSizes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.DeploymentHealthService/ListWorkflowSizes',
+            workflow__api_dot_v1_dot_deployment__health__pb2.ListWorkflowSizesRequest.SerializeToString,
+            workflow__api_dot_v1_dot_deployment__health__pb2.ListWorkflowSizesResponse.FromString,
             options,
             channel_credentials,
             insecure,

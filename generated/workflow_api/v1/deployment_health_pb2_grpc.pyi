@@ -37,6 +37,8 @@ class DeploymentHealthServiceStub:
     """All of it, as the asked backend finds it now; what processes report is up to 15 seconds old."""
     GetRetention: _grpc.UnaryUnaryMultiCallable[_deployment_health_pb2.GetRetentionRequest, _deployment_health_pb2.Retention]
     """What is kept for how long, and when something is removed next."""
+    ListWorkflowSizes: _grpc.UnaryUnaryMultiCallable[_deployment_health_pb2.ListWorkflowSizesRequest, _deployment_health_pb2.ListWorkflowSizesResponse]
+    """What the finished runs of each workflow take in database and object store, workflows by name."""
     GetSecretUse: _grpc.UnaryUnaryMultiCallable[_deployment_health_pb2.GetSecretUseRequest, _deployment_health_pb2.SecretUse]
     """The secrets of the deployment by name, whether each can be read, and what names it; never a value."""
 
@@ -49,6 +51,8 @@ class DeploymentHealthServiceAsyncStub(DeploymentHealthServiceStub):
     """All of it, as the asked backend finds it now; what processes report is up to 15 seconds old."""
     GetRetention: _aio.UnaryUnaryMultiCallable[_deployment_health_pb2.GetRetentionRequest, _deployment_health_pb2.Retention]  # type: ignore[assignment]
     """What is kept for how long, and when something is removed next."""
+    ListWorkflowSizes: _aio.UnaryUnaryMultiCallable[_deployment_health_pb2.ListWorkflowSizesRequest, _deployment_health_pb2.ListWorkflowSizesResponse]  # type: ignore[assignment]
+    """What the finished runs of each workflow take in database and object store, workflows by name."""
     GetSecretUse: _aio.UnaryUnaryMultiCallable[_deployment_health_pb2.GetSecretUseRequest, _deployment_health_pb2.SecretUse]  # type: ignore[assignment]
     """The secrets of the deployment by name, whether each can be read, and what names it; never a value."""
 
@@ -70,6 +74,14 @@ class DeploymentHealthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_deployment_health_pb2.Retention, _abc.Awaitable[_deployment_health_pb2.Retention]]:
         """What is kept for how long, and when something is removed next."""
+
+    @_abc_1.abstractmethod
+    def ListWorkflowSizes(
+        self,
+        request: _deployment_health_pb2.ListWorkflowSizesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_deployment_health_pb2.ListWorkflowSizesResponse, _abc.Awaitable[_deployment_health_pb2.ListWorkflowSizesResponse]]:
+        """What the finished runs of each workflow take in database and object store, workflows by name."""
 
     @_abc_1.abstractmethod
     def GetSecretUse(

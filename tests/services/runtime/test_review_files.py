@@ -85,6 +85,20 @@ def test_pictures_pages_and_rows_are_had_where_nothing_is_swept(world: RuntimeWo
     assert list(caught.value.problems) == ["page"]
 
 
+def test_a_preview_that_does_not_end_in_time_is_refused_as_not_available(world: RuntimeWorld, desk: Desk) -> None:
+    _, approval_id = parked(world, agent="maker")
+    found = files(desk.look(approval_id))
+    # A stop ends renderings as a time that has passed does.
+    desk.close()
+    for name, form in (
+        ("chart.png", reviews_pb2.REVIEW_FILE_FORM_PICTURE),
+        ("document.pdf", reviews_pb2.REVIEW_FILE_FORM_PAGE),
+    ):
+        with pytest.raises(RefusedError) as caught:
+            content(desk, approval_id, found[f"count/{name}"], form, 1)
+        assert "its preview is not available now" in caught.value.message
+
+
 def test_files_are_had_swept_where_the_policy_redacts_and_not_once_decided(world: RuntimeWorld, desk: Desk) -> None:
     run_id, approval_id = parked(world, {"mode": "redact"}, agent="maker")
     found = files(desk.look(approval_id))

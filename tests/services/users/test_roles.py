@@ -49,7 +49,12 @@ MATRIX = {
         "aov",
     )
     | {"FindWorkflows": "aopvc", "GetAgentCode": "aov", "DeleteDefinition": "a", "RestoreWorkflowVersion": "a"},
-    "DeploymentHealth": {"GetDeploymentHealth": "aov", "GetRetention": "aov", "GetSecretUse": "a"},
+    "DeploymentHealth": {
+        "GetDeploymentHealth": "aov",
+        "GetRetention": "aov",
+        "GetSecretUse": "a",
+        "ListWorkflowSizes": "a",
+    },
     "Deployment": {"GetHealth": "aopvc", "GetDeployment": "aov", "UpdateDeployment": "a"},
     "Edge": dict.fromkeys(
         ("Handshake", "GetKeyMirror", "WatchKeyMirror", "WatchRunChanges", "RecordUsage", "ReadMany"), ""
@@ -203,7 +208,7 @@ class Team:
     def __init__(self, backend: TestBackend) -> None:
         self.backend = backend
         self.workflows = [backend.add_workflow(name, approvals=["Release?"]) for name in ("Digest", "Report")]
-        self.runs, self.approvals = zip(*map(self._parked, self.workflows), strict=True)
+        self.runs, self.approvals = zip(*map(self.parked, self.workflows), strict=True)
         users = backend.stub(users_pb2_grpc.UsersServiceStub)
         for name, role in ROLES.items():
             request = users_pb2.CreateUserRequest(name=name, role=role)
@@ -211,7 +216,7 @@ class Team:
                 request.decides_for.workflow_ids.append(self.workflows[0])
             users.CreateUser(request)
 
-    def _parked(self, workflow_id: str) -> tuple[str, str]:
+    def parked(self, workflow_id: str) -> tuple[str, str]:
         runs = self.backend.stub(runs_pb2_grpc.RunsServiceStub)
         request = runs_pb2.StartRunRequest(workflow_id=workflow_id, idempotency_key=f"once-{workflow_id}")
         run_id = runs.StartRun(request).run.summary.run_id
@@ -295,6 +300,33 @@ def test_an_approver_of_chosen_workflows_is_shown_these_alone(team: Team) -> Non
     assert reviews.CountPendingApprovals(reviews_pb2.CountPendingApprovalsRequest(total_only=True)).total == 1
     listed = workflows.ListWorkflows(workflows_pb2.ListWorkflowsRequest(include_inactive=True)).items
     assert [each.workflow_id for each in listed] == [own]
+
+
+def test_an_approver_of_several_workflows_has_one_inbox_of_them(team: Team) -> None:
+    third = team.backend.add_workflow("Third", approvals=["Release?"])
+    _, last = team.parked(third)
+    own, other, _ = (*team.workflows, third)
+    request = users_pb2.CreateUserRequest(name="d", role=users_pb2.ROLE_APPROVER)
+    request.decides_for.workflow_ids.extend([third, own])
+    team.backend.stub(users_pb2_grpc.UsersServiceStub).CreateUser(request)
+    runs = team.of("d", runs_pb2_grpc.RunsServiceStub)
+    for by_deadline in (False, True):
+        token, seen = "", []
+        while page := runs.ListPendingApprovals(
+            runs_pb2.ListPendingApprovalsRequest(page_size=1, page_token=token, by_deadline=by_deadline)
+        ):
+            seen += [each.approval.approval_id for each in page.items]
+            token = page.next_page_token
+            if not token:
+                break
+        assert seen == [team.approvals[0], last]
+    for workflow_id, expected in ((own, [team.approvals[0]]), (third, [last]), (other, [])):
+        listed = runs.ListPendingApprovals(runs_pb2.ListPendingApprovalsRequest(workflow_id=workflow_id)).items
+        assert [each.approval.approval_id for each in listed] == expected
+    reviews = team.of("d", reviews_pb2_grpc.ReviewsServiceStub)
+    counted = reviews.CountPendingApprovals(reviews_pb2.CountPendingApprovalsRequest())
+    assert (counted.total, [gate.workflow_id for gate in counted.gates]) == (2, [own, third])
+    assert reviews.CountPendingApprovals(reviews_pb2.CountPendingApprovalsRequest(total_only=True)).total == 2
 
 
 def test_what_is_of_another_workflow_does_not_exist_for_an_approver(team: Team) -> None:

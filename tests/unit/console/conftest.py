@@ -27,6 +27,8 @@ class Desk:
         self.visits: list[Visit] = []
         self.ticks: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue()
         self.ended = 0
+        self.downloads = 0
+        self.let_go = asyncio.Event()
         self.console = Console(settings, self.channel, try_call, self._pages())
         thread.run(self.console.start())
 
@@ -42,6 +44,9 @@ class Desk:
 
     def tick(self, event: str, data: str) -> None:
         self.thread.loop.call_soon_threadsafe(self.ticks.put_nowait, (event, data))
+
+    def end_downloads(self) -> None:
+        self.thread.loop.call_soon_threadsafe(self.let_go.set)
 
     def end(self) -> None:
         self.thread.loop.call_soon_threadsafe(self.ticks.put_nowait, None)
@@ -85,7 +90,14 @@ class Desk:
     async def _download(self, visit: Visit) -> PageResult:
         length = visit.query.get("length")
         inline = visit.query.get("inline") == "yes"
-        return FileDownload(self._parts(), HOSTILE, "image/png", None if length is None else int(length), inline)
+        parts = self._held_parts() if visit.query.get("held") else self._parts()
+        self.downloads += 1
+        return FileDownload(parts, HOSTILE, "image/png", None if length is None else int(length), inline)
+
+    async def _held_parts(self) -> AsyncGenerator[bytes, None]:
+        yield b"one "
+        await self.let_go.wait()
+        yield b"two"
 
     async def _parts(self) -> AsyncGenerator[bytes, None]:
         yield b"one "

@@ -8,12 +8,14 @@ from contract.refusals import Refusal
 from tests.unit.console.seen import UNSEEN, Answer, MemoryServices
 from workflow_api.v1.logs_pb2 import ListRunLogsResponse
 from workflow_api.v1.previews_pb2 import StepPreview, SummaryPreview
-from workflow_api.v1.reviews_pb2 import ListDecisionsResponse
+from workflow_api.v1.reviews_pb2 import APPROVAL_STATE_PENDING, GetReviewRequest, ListDecisionsResponse, Review
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_RUNNING,
+    Approval,
     ListPendingApprovalsResponse,
     ListRunEventsResponse,
     ListRunStepsResponse,
+    PendingApproval,
     Run,
     RunCounts,
     RunSummary,
@@ -56,11 +58,17 @@ def events(last_seq: int, *segments: str) -> ListRunEventsResponse:
     return ListRunEventsResponse(run_id="run_1", segment_id=begun[-1].segment_id, segments=begun)
 
 
+def _review(request: GetReviewRequest) -> Review:
+    pending = PendingApproval(approval=Approval(approval_id=request.approval_id))
+    return Review(pending=pending, state=APPROVAL_STATE_PENDING)
+
+
 def services(run: Run | None = None, **answers: Any) -> MemoryServices:
     """Returns services that know one run; `answers` adds answers by the name of the RPC."""
     known: dict[str, Answer] = {
         "RunsService/GetRun": run or Run(summary=summary()),
         "ReviewsService/ListDecisions": ListDecisionsResponse(),
+        "ReviewsService/GetReview": _review,
         "LogsService/ListRunLogs": ListRunLogsResponse(),
         "RunsService/ListRunSteps": ListRunStepsResponse(items=[Step(step="count", name="Count")]),
         "RunsService/ListPendingApprovals": ListPendingApprovalsResponse(),

@@ -76,6 +76,13 @@ def test_earlier_leads_to_the_page_that_was_there_before(kind: str) -> None:
         assert page(material, "/material/{number}", query, number="0") == pages[back - 1]
 
 
+def test_earlier_leads_back_from_the_page_that_the_approval_leads_on_to() -> None:
+    step = ReviewStep(step="s", files=[ReviewFile(path="s/t.csv", table=TABLE)], files_total=1)
+    material = ReviewMaterial(parameters=ReviewText(text="{}"), steps=[step])
+    second = page(material, "/material/{number}", query_of(page(material), 0, "next"), number="0")
+    assert query_of(second, 0, "prev") == {"begin": "0"}
+
+
 @pytest.mark.parametrize("before", ["", "9,3", "40", "x", "1," * 9])
 def test_an_address_that_lists_no_earlier_pages_leads_to_the_beginning_alone(before: str) -> None:
     step = ReviewStep(step="s", files=[ReviewFile(path="s/t.csv", table=TABLE)], files_total=1)

@@ -17,6 +17,7 @@ from deploy.cli.main import run
 from workflow_api.v1 import (
     audit_pb2,
     definitions_pb2,
+    deployment_health_pb2,
     deployment_pb2,
     environments_pb2,
     keys_pb2,
@@ -32,6 +33,7 @@ from workflow_api.v1 import (
 )
 
 SERVICES = (
+    deployment_health_pb2.DESCRIPTOR,
     deployment_pb2.DESCRIPTOR,
     environments_pb2.DESCRIPTOR,
     audit_pb2.DESCRIPTOR,

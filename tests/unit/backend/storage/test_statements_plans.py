@@ -5,6 +5,7 @@ import pkgutil
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,6 +15,7 @@ from sqlalchemy.pool import StaticPool
 
 import backend
 from backend.services.keys import usage_sql
+from backend.services.reviews import sql as reviews_sql
 from backend.services.runs import approvals_sql
 from backend.storage.dialects.postgresql.transaction import guarded_statement
 from backend.storage.dialects.sqlite.database_file import Dialect
@@ -101,10 +103,31 @@ def test_on_sqlite_only_indexes_of_unfinished_work_are_scanned() -> None:
 NOBODY = approvals_sql.Onlooker("", 0)
 
 
-@pytest.mark.parametrize("others", [{}, {"workflow_id": "a"}, {"step": "a"}, {"workflow_id": "a", "step": "a"}])
+MANY_WORKFLOWS = frozenset(f"wf_{number}" for number in range(50))
+
+
+@pytest.mark.parametrize("by_deadline", [False, True])
+@pytest.mark.parametrize("others", [{}, {"workflow_ids": MANY_WORKFLOWS}])
+def test_the_inbox_of_many_workflows_takes_one_statement_that_ends_with_the_page(
+    others: dict[str, Any], by_deadline: bool
+) -> None:
+    [steps] = plans_of(
+        lambda tx: approvals_sql.pending(tx, NOBODY, after=0, after_id="", limit=1, by_deadline=by_deadline, **others)
+    )
+    index = "ix_approvals_by_deadline" if by_deadline else "ix_approvals_pending"
+    assert any(f"approvals USING INDEX {index}" in step for step in steps), steps
+
+
+@pytest.mark.parametrize("of", [None, MANY_WORKFLOWS])
+def test_what_waits_is_counted_by_one_statement_each_for_the_total_and_the_gates(of: frozenset[str] | None) -> None:
+    assert len(plans_of(lambda tx: reviews_sql.pending_total(tx, of))) == 1
+    assert len(plans_of(lambda tx: reviews_sql.gates(tx, 200, of))) == 1
+
+
+@pytest.mark.parametrize("others", [{}, {"workflow_ids": ["a"]}, {"step": "a"}, {"workflow_ids": ["a"], "step": "a"}])
 @pytest.mark.parametrize("by_deadline", [False, True])
 def test_the_pending_approvals_of_a_run_are_found_among_those_of_the_run(
-    others: dict[str, str], by_deadline: bool
+    others: dict[str, Any], by_deadline: bool
 ) -> None:
     found = {"after": 0, "after_id": "", "limit": 1, "run_id": "a", "by_deadline": by_deadline}
     [steps] = plans_of(lambda tx: approvals_sql.pending(tx, NOBODY, **found, **others))  # type: ignore[arg-type]

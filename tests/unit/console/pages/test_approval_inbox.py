@@ -109,7 +109,7 @@ def test_the_inbox_has_the_first_rows_of_a_table() -> None:
     page = inbox(services(pending(), shown=review(pending(), material=material)))
     assert "row-9" in page
     assert "row-10" not in page
-    assert 'href="/approvals/apr_1/material/0?begin=10"' in page
+    assert 'href="/approvals/apr_1/material/0?begin=10&amp;before=0"' in page
 
 
 def test_a_page_of_many_long_texts_stays_small() -> None:
@@ -150,8 +150,10 @@ def test_several_are_decided_only_after_a_second_page() -> None:
 
 
 def test_several_of_one_gate_are_decided_and_what_is_not_there_is_told() -> None:
-    backend = services(pending(1), pending(2), decided=DECIDED)
-    chosen = ["apr_1", "apr_2", "apr_of_another_gate"]
+    other = pending(3)
+    other.approval.step = "another"
+    backend = services(pending(1), pending(2), other, decided=DECIDED)
+    chosen = ["apr_1", "apr_2", "apr_3"]
     answer = sent(backend, gate=GATE, decision="approve", comment="fine", sure="yes", approval_id=chosen)
     assert answer == Redirect("/approvals?gate=review%40wf_1", "Approved: 2. No longer pending: 1.")
     decided = backend.asked("RunsService/DecideApproval")
@@ -159,7 +161,33 @@ def test_several_of_one_gate_are_decided_and_what_is_not_there_is_told() -> None
         ("apr_1", True, "fine"),
         ("apr_2", True, "fine"),
     ]
-    assert {(asked.workflow_id, asked.step) for asked in backend.asked(LIST)} == {("wf_1", "review")}
+
+
+def test_several_read_only_the_chosen_ones() -> None:
+    backend = services(*(pending(number) for number in range(1, 40)))
+    sent(backend, gate=GATE, decision="approve", sure="yes", approval_id=["apr_1", "apr_2", "apr_1"])
+    assert [each.approval_id for each in backend.asked("ReviewsService/GetReview")] == ["apr_1", "apr_2"]
+    assert not backend.asked(LIST)
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_several_are_decided_but_for_those_that_are_still_being_prepared(decision: str) -> None:
+    backend = services(decided=DECIDED)
+    backend.answers["ReviewsService/GetReview"] = lambda asked: review(
+        pending(int(asked.approval_id[-1])), preparing=asked.approval_id != "apr_2"
+    )
+    form = {"gate": GATE, "decision": decision, "approval_id": ["apr_1", "apr_2", "apr_3"]}
+    page = html(sent(backend, **form))
+    assert re.findall(r'name="approval_id" value="([^"]*)"', page) == ["apr_2"]
+    assert re.findall(r"Not decided: <a href=\"/runs/(\w+)\">.*, because .* still being prepared", page) == [
+        "run_1",
+        "run_3",
+    ]
+    answer = sent(backend, **form, sure="yes")
+    word = "Approved" if decision == "approve" else "Rejected"
+    reason = "Not decided, because what they are about is still being prepared: run_1, run_3."
+    assert answer.notice == f"{word}: 1. {reason}"
+    assert [each.approval_id for each in backend.asked("RunsService/DecideApproval")] == ["apr_2"]
 
 
 def test_somebody_faster_does_not_stop_the_others() -> None:

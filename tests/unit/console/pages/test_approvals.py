@@ -11,6 +11,7 @@ from contract.refusals import Refusal
 from tests.unit.console.seen import APPROVER, UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1 import reviews_pb2
 from workflow_api.v1.reviews_pb2 import (
+    GetReviewRequest,
     Review,
     ReviewFile,
     ReviewMaterial,
@@ -43,7 +44,9 @@ def pending(number: int = 1, **other: Any) -> PendingApproval:
         requested_at=Timestamp(seconds=1_790_000_000),
         **other,
     )
-    return PendingApproval(approval=approval, run_id=f"run_{number}", workflow_name=f"Workflow {number}")
+    return PendingApproval(
+        approval=approval, run_id=f"run_{number}", workflow_id="wf_1", workflow_name=f"Workflow {number}"
+    )
 
 
 def review(waiting: PendingApproval, **fields: Any) -> Review:
@@ -51,8 +54,13 @@ def review(waiting: PendingApproval, **fields: Any) -> Review:
 
 
 def services(*waiting: PendingApproval, decided: Any = DECIDED, shown: Any = None) -> MemoryServices:
-    found = [each for each in waiting if each.approval.approval_id == "apr_1"]
-    known = review(found[0], material=ReviewMaterial()) if found else Refusal("not_found")
+    by_id = {each.approval.approval_id: each for each in waiting}
+
+    def known(request: GetReviewRequest) -> Review:
+        if request.approval_id not in by_id:
+            raise Refusal("not_found")
+        return review(by_id[request.approval_id], material=ReviewMaterial())
+
     return MemoryServices(
         {
             "RunsService/ListPendingApprovals": ListPendingApprovalsResponse(items=waiting),

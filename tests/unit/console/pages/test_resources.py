@@ -81,9 +81,20 @@ def test_what_is_kept_for_how_long_is_shown_with_the_next_removal() -> None:
         ],
         next_round_at=Timestamp(seconds=1_790_000_000),
     )
-    services = MemoryServices({"DeploymentHealthService/GetRetention": found})
+    sizes = pb.ListWorkflowSizesResponse(
+        items=[
+            pb.WorkflowSize(workflow_id="wf_1", workflow_name="<Digest>", runs=25, object_bytes=3_000_000),
+            pb.WorkflowSize(workflow_id="wf_2", workflow_name="Busy", runs=10_000, has_more_runs=True),
+        ],
+        next_page_token="next",
+    )
+    services = MemoryServices(
+        {"DeploymentHealthService/GetRetention": found, "DeploymentHealthService/ListWorkflowSizes": sizes}
+    )
     page = html(answered(services, "GET", "/deployment/retention"))
     for text in ("90 days", "10 min 0 s", "1 day", "of-a-later-release", "2026-09-21", "no finished run has data"):
+        assert text in page
+    for text in ('<a href="/workflows/wf_1">&lt;Digest&gt;</a>', "3 MB", "over 10,000", "?cursor=next#sizes"):
         assert text in page
 
 

@@ -16,7 +16,15 @@ from workflow_api.v1 import runs_pb2
 from workflow_api.v1.logs_pb2 import ListRunLogsResponse, RunLog, RunLogSummary
 from workflow_api.v1.outputs_pb2 import ListOutputsResponse, Output
 from workflow_api.v1.previews_pb2 import GetStepPreviewRequest, StepFile, StepPreview, SummaryPreview
-from workflow_api.v1.reviews_pb2 import APPROVAL_STATE_APPROVED, Decision, ListDecisionsResponse, ReviewText
+from workflow_api.v1.reviews_pb2 import (
+    APPROVAL_STATE_APPROVED,
+    APPROVAL_STATE_PENDING,
+    Decision,
+    GetReviewRequest,
+    ListDecisionsResponse,
+    Review,
+    ReviewText,
+)
 from workflow_api.v1.run_lists_pb2 import ChildRun, ListChildRunsResponse
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_COMPLETED,
@@ -219,6 +227,23 @@ def test_only_approvals_of_the_run_are_shown_with_it() -> None:
     assert 'action="/approvals/apr_1"' in page
     assert "apr_2" not in page
     assert [asked.run_id for asked in backend.asked("RunsService/ListPendingApprovals")] == ["run_1"]
+
+
+def test_an_approval_is_decided_with_its_run_only_once_its_material_is_prepared() -> None:
+    items = [PendingApproval(approval=Approval(approval_id=f"apr_{n}"), run_id="run_1") for n in (1, 2)]
+
+    def review(asked: GetReviewRequest) -> Review:
+        (pending,) = (each for each in items if each.approval.approval_id == asked.approval_id)
+        return Review(pending=pending, state=APPROVAL_STATE_PENDING, preparing=asked.approval_id == "apr_1")
+
+    backend = services(ListPendingApprovals=ListPendingApprovalsResponse(items=items), GetReview=review)
+    page = html(answered(backend, "GET", ONE, HERE))
+    assert re.findall(r'action="/approvals/([^"]*)"', page) == ["apr_2"]
+    assert page.count('name="decision"') == 2
+    link = (
+        '<a class="button quiet" href="/approvals/apr_1">Decide it on its page, once what it is about has been prepared'
+    )
+    assert link in page
 
 
 def test_withheld_outputs_are_reported_with_the_reason() -> None:

@@ -74,7 +74,9 @@ def test_json_is_shown_as_a_tree() -> None:
 
 
 def test_an_image_is_shown_unless_it_may_hold_script() -> None:
-    assert '<img src="/runs/run_1/outputs/out_1/image"' in shown(ReviewFile(path="a.png", media_type="image/png"))
+    assert '<img src="/runs/run_1/outputs/out_1/image" alt="a.png" loading="lazy">' in shown(
+        ReviewFile(path="a.png", media_type="image/png")
+    )
     assert "<img" not in shown(ReviewFile(path="a.svg", media_type="image/svg+xml", problem="No."))
 
 

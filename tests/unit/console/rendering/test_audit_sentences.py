@@ -12,6 +12,7 @@ import backend
 from backend.services.webhooks.rules import WebhookEvent
 from backend.services.workflows.manifests.names import RESOURCE_KINDS
 from console.rendering.audit_sentences import SENTENCES, SentencePart, audit_sentence, person_of
+from deploy.doctor import unnamed_objects
 
 BACKEND = Path(backend.__file__).parent
 ACTION = re.compile(r"[a-z_]+\.[a-z_]+")
@@ -33,6 +34,7 @@ def writers() -> Iterator[Path]:
     for path in BACKEND.rglob("*.py"):
         if re.search(r"services\.audit import sql|\baudit\.record\(", path.read_text(encoding="utf-8")):
             yield path
+    yield Path(unnamed_objects.__file__)
 
 
 def written(path: Path) -> set[str]:

@@ -13,6 +13,7 @@ from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import (
     audit_pb2,
     definitions_pb2,
+    deployment_health_pb2,
     deployment_pb2,
     errors_pb2,
     keys_pb2,
@@ -50,6 +51,29 @@ def test_set_reads_names_and_values(backend: FakeBackend) -> None:
         licence_reason="unpaid = late",
         retention=Duration(seconds=30 * 86_400),
     )
+
+
+def test_sizes_of_all_workflows_are_listed(backend: FakeBackend) -> None:
+    sizes = [
+        deployment_health_pb2.WorkflowSize(workflow_name="Digest", runs=10_000, has_more_runs=True, object_bytes=5_000),
+        deployment_health_pb2.WorkflowSize(workflow_id="wf_2", workflow_name="Rare", database_bytes=700),
+    ]
+    backend.answers["ListWorkflowSizes"] = deployment_health_pb2.ListWorkflowSizesResponse(items=sizes)
+    shown = command("deployment", "size", "--grpc", backend.address)
+    assert [line.split() for line in shown.out.splitlines()[1:]] == [
+        ["Digest", "10,000+", "5,000", "0"],
+        ["Rare", "0", "0", "700"],
+    ]
+    listed = command("deployment", "size", "--grpc", backend.address, "--json").json["items"]
+    assert listed[1] == {
+        "workflow_id": "wf_2",
+        "workflow_name": "Rare",
+        "runs": 0,
+        "has_more_runs": False,
+        "sampled_runs": 0,
+        "object_bytes": 0,
+        "database_bytes": 700,
+    }
 
 
 @pytest.mark.parametrize(
@@ -424,6 +448,31 @@ def test_a_dry_run_prints_versions_differences_and_what_is_not_ready(backend: Fa
         "",
         "Nothing was changed: this was a dry run.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("item", "code"),
+    [
+        ({"outcome": "unchanged"}, 0),
+        ({"outcome": "unchanged", "previous_set": "billing", "set_name": "billing"}, 0),
+        ({"outcome": "unchanged", "set_name": "billing"}, 3),
+        ({"outcome": "updated"}, 3),
+        ({"outcome": "deleted"}, 3),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_diff_changes_nothing_and_says_by_its_exit_code_whether_apply_would(
+    backend: FakeBackend, tmp_path: Path, item: dict[str, Any], code: int, as_json: bool
+) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text("kind: Agent\n")
+    planned = workflows_pb2.AppliedResource(kind="Agent", name="counter", id="agt_1", version=3, **item)
+    backend.answers["ApplyManifests"] = workflows_pb2.ApplyManifestsResponse(items=[planned])
+    shown = command("diff", str(file), "--set", "billing", "--grpc", backend.address, *["--json"] * as_json)
+    assert shown.code == code, shown.err
+    assert backend.request("ApplyManifests").dry_run
+    assert backend.request("ApplyManifests").set_name == "billing"
+    assert "counter" in shown.out
 
 
 def test_apply_prints_every_problem_of_a_manifest(backend: FakeBackend, tmp_path: Path) -> None:

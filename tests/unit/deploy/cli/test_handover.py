@@ -57,6 +57,16 @@ def test_the_page_has_address_limits_scopes_and_workflows_of_the_key(
     assert "run.outputs" not in text
 
 
+@pytest.mark.parametrize("language", ["bash", "python", "typescript"])
+def test_the_page_starts_a_run_in_each_language(backend: FakeBackend, key: keys_pb2.KeyRecord, language: str) -> None:
+    key.key.scopes.append(options_pb2.SCOPE_OUTPUTS_READ)
+    snippets = page(backend).split(f"```{language}\n")[1:]
+    last = snippets[-1].partition("```")[0]
+    assert "wf_1" in last
+    assert "order-1" in last
+    assert language == "bash" or 'run.outputs.download("made")' in last
+
+
 def test_a_key_of_named_workflows_has_only_these_on_its_page(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
     key.key.workflow_access.mode = keys_pb2.WorkflowAccess.MODE_EXPLICIT
     key.key.workflow_access.workflow_ids.append("wf_2")

@@ -32,6 +32,7 @@ from deploy.doctor.files import check_data_folder
 from deploy.doctor.postgresql import check_postgresql
 from deploy.doctor.software import optional_part
 from tests.support.authority import Authority
+from tests.support.poll import until
 from tests.support.postgresql import Postgresql
 from tests.support.redis_server import PASSWORD, RedisServer
 from tests.support.s3_server import S3Server
@@ -375,6 +376,27 @@ def test_connections_that_the_part_has_already_are_not_counted_again(
         # Three are kept for superusers.
         assert outcome(most - 3 - 10) is Outcome.OK
         assert outcome(most - 2) is Outcome.WARNING
+
+
+def test_a_table_with_many_dead_rows_is_a_warning(postgresql_server: Postgresql, tmp_path: Path) -> None:
+    with postgresql_server.database() as url, psycopg.connect(url, autocommit=True) as database:
+        examined = ExaminedPart(
+            ServingPart.BACKEND,
+            replace(SETTINGS, backend=replace(SETTINGS.backend, database="env:WORKFLOWS")),
+            tmp_path,
+            {"WORKFLOWS": url},
+        )
+
+        def space() -> list[Finding]:
+            return [check for check in check_postgresql(examined) if check.name == "database space"]
+
+        assert [check.outcome for check in space()] == [Outcome.OK]
+        database.execute("CREATE TABLE crowded (number INTEGER) WITH (autovacuum_enabled = false)")
+        database.execute("INSERT INTO crowded SELECT generate_series(1, 30000)")
+        database.execute("DELETE FROM crowded WHERE number > 10000")
+        # The server reports its counts at intervals.
+        until(lambda: space()[0].outcome is Outcome.WARNING, "the dead rows to be counted")
+        assert space()[0].message == "Table public.crowded has 20,000 dead rows beside 10,000 live ones."
 
 
 def test_a_bucket_is_examined_and_left_as_it_is(s3_server: S3Server, tmp_path: Path) -> None:

@@ -40,11 +40,12 @@ def test_landlock_says_what_the_kernel_lacks(abi: int, says: str, monkeypatch: p
         choose_sandbox("landlock")
 
 
-def test_auto_takes_landlock_where_bubblewrap_is_missing(programs: Path) -> None:
+def test_auto_takes_landlock_where_bubblewrap_is_missing_and_says_why(programs: Path) -> None:
     with opened("landlock"):
         sandbox = choose_sandbox("auto", warm=0)
         sandbox.close()
     assert sandbox.layer.name == "landlock"
+    assert "bwrap is not installed" in sandbox.refused
 
 
 @pytest.mark.parametrize("setting", ["auto", "bwrap"])

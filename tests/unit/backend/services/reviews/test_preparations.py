@@ -1,6 +1,8 @@
 """Jobs that prepare what people look at: each once, while its callers wait briefly."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from concurrent.futures import Future
 from threading import Event
 
 import pytest
@@ -62,3 +64,43 @@ def test_callers_of_a_slow_job_that_fails_get_its_error_and_not_another_wait(
 def test_a_result_is_handed_out_once(jobs: Preparations[int]) -> None:
     assert jobs.result("a", lambda: 1) == 1
     assert jobs.result("a", lambda: 2) == 2
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_caller_who_is_late_does_not_end_the_job_that_began_meanwhile(
+    jobs: Preparations[int], clock: Clock, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    waited, may_end, wait = Event(), Event(), futures.wait
+
+    def first() -> int:
+        waited.wait(30)
+        if fails:
+            raise OSError("gone")
+        return 1
+
+    def second() -> int:
+        may_end.wait(30)
+        return 2
+
+    def result(make: Callable[[], int]) -> int | None:
+        try:
+            return jobs.result("a", make)
+        except OSError:
+            return -1
+
+    def wait_and_be_overtaken(makings: set[Future[int]], seconds: float) -> None:
+        monkeypatch.setattr(preparations, "wait", wait)
+        waited.set()
+        wait(makings, 30)
+        assert result(first) == (-1 if fails else 1)
+        clock.now += FAILURE_SECONDS
+        assert result(second) is None, "it is under way"
+
+    monkeypatch.setattr(preparations, "wait", wait_and_be_overtaken)
+    assert result(first) == (-1 if fails else 1)
+    clock.now += FAILURE_SECONDS
+    may_end.set()
+    made = None
+    while made is None:
+        made = result(lambda: 3)
+    assert made == 2

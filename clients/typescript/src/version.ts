@@ -1,0 +1,2 @@
+/** Release of the client. */
+export const VERSION = "1.0.139";
