@@ -30,6 +30,21 @@ def test_health_key_and_workflows_are_read(client: Client, caller: Caller) -> No
     assert (seconds.name, seconds.type, seconds.default) == ("seconds", "number", 60)
 
 
+def test_options_raw_answers_and_pages_are_of_the_service(client: Client) -> None:
+    reference = uuid.uuid4().hex
+    hasty = client.with_options(timeout=20, headers={"X-Tenant": "blue"})
+    runs = [hasty.runs.start("Echo", client_reference=reference, wait=True, timeout=90) for _ in range(3)]
+    assert {run.status for run in runs} == {"completed"}
+    pages = list(client.runs.list(client_reference=reference).pages(limit=2))
+    assert [[each.run_id for each in page.items] for page in pages] == [[runs[2].id, runs[1].id], [runs[0].id]]
+    raw = client.with_raw_response.runs.get(runs[0].id)
+    assert (raw.status, raw.headers["content-type"]) == (200, "application/json")
+    assert json.loads(raw.content)["run_id"] == raw.parsed.id == runs[0].id
+    assert raw.request_id
+    named = {type(event).__name__ for event in runs[0].stream()}
+    assert {"RunCompletedEvent", "StepCompletedEvent"} <= named
+
+
 def test_a_run_is_started_by_name_followed_and_downloaded(client: Client, tmp_path: Path) -> None:
     reference = uuid.uuid4().hex
     run = client.runs.start("Echo", input_text="hello", labels={"team": "blue"}, client_reference=reference)
