@@ -1,7 +1,7 @@
 """Releases the checkout: `release.py` prints its steps, `release.py --publish` takes them.
 
 A release is a tag, wheels and sdists, a container image, and its notes in CHANGELOG.md. It requires one version
-everywhere but in the Python client, a dated entry of the changelog, a clean checkout and a new tag.
+everywhere, a dated entry of the changelog, a clean checkout and a new tag.
 """
 
 import argparse
@@ -18,9 +18,10 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 DIST: Final = ROOT / "dist"
 NOTES: Final = DIST / "NOTES.md"
 
-# Files that name the release, with the pattern of the name. The Python client has a version of its own.
+# Files that name the release, with the pattern of the name.
 _NAMED: Final = {
     "clients/protos/pyproject.toml": r'^version = "(.+)"$',
+    "clients/python/workflow_api_client/version.py": r'^__version__ = "(.+)"$',
     "clients/typescript/package-lock.json": r'"name": "workflow-api-client",\s+"version": "(.+)"',
     "clients/typescript/package.json": r'^  "version": "(.+)",$',
     "clients/typescript/src/version.ts": r'^export const VERSION = "(.+)";$',

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 import workflow_api_client
+from contract.versions import RELEASE
 from workflow_api_client import (
     AsyncClient,
     Client,
@@ -26,6 +27,7 @@ from workflow_api_client.testing.calls import EXTERNAL_ID, KEY
 def test_every_call_names_the_version_of_the_client(api: FakeApi) -> None:
     api.client().me()
     assert api.requests[-1].headers["user-agent"] == f"workflow-api-client/{workflow_api_client.__version__}"
+    assert workflow_api_client.__version__ == RELEASE
 
 
 def test_headers_of_the_caller_go_with_every_call(api: FakeApi) -> None:

@@ -1,3 +1,3 @@
-"""The release of the client, which counts apart from the service's: its own interface decides the number."""
+"""The release of the client."""
 
-__version__ = "1.0.0"
+__version__ = "1.0.139"

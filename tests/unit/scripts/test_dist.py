@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import workflow_api_client
 from scripts.dist import ROOT
 
 pytestmark = pytest.mark.long
@@ -98,10 +97,9 @@ def demonstration(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 
 def test_it_has_the_projects_their_components_and_digests(dist: Path) -> None:
     names = {path.name for path in dist.iterdir()}
-    made = [f"{name}-{VERSION}" for name in ("workflow_api", "workflow_api_protos", "workflow_api_redaction")]
-    made.append(f"workflow_api_client-{workflow_api_client.__version__}")
+    projects = ("workflow_api", "workflow_api_client", "workflow_api_protos", "workflow_api_redaction")
     assert names == {
-        *(one + form for one in made for form in (".tar.gz", "-py3-none-any.whl")),
+        *(f"{project}-{VERSION}{form}" for project in projects for form in (".tar.gz", "-py3-none-any.whl")),
         f"workflow_api-{VERSION}.cdx.json",
         "SHA256SUMS",
     }
