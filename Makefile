@@ -19,7 +19,7 @@ SECONDS ?= 600
 WORKERS ?= 3
 OPTIONS = $(if $(CI),--no-skips)
 pytest = $(BIN)/pytest -n $(WORKERS) --dist loadfile $(OPTIONS) $(1)
-STORES = $(addprefix tests/services/,deployment keys outputs runs users webhooks workflows)
+STORES = $(addprefix tests/services/,deployment health keys notifications outputs runs users webhooks workflows test_paging.py)
 # The console's editor of manifests; without npm the console has a plain one, and CI fails.
 BUNDLE := console/static/built/manifest-editor.js
 # The compiler of the TypeScript client; without npm it is not checked, and CI fails.

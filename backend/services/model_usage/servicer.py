@@ -1,5 +1,7 @@
 """ModelUsageService over gRPC: the use of models by a run and its steps, and by day."""
 
+from typing import Final
+
 import grpc
 
 from backend.common.clock import DAY_MS, MAX_MS, first_millisecond_from
@@ -10,6 +12,8 @@ from backend.services.runs.reads import find_state
 from backend.storage.database import Tx
 from contract.times import to_timestamp
 from workflow_api.v1 import model_usage_pb2, model_usage_pb2_grpc
+
+_LATEST_DAY: Final = 2**31 - 1
 
 
 class ModelUsageServicer(model_usage_pb2_grpc.ModelUsageServiceServicer):
@@ -72,7 +76,8 @@ class ModelUsageServicer(model_usage_pb2_grpc.ModelUsageServiceServicer):
 
 
 def _first_day_from(milliseconds: int) -> int:
-    return -(-milliseconds // DAY_MS)
+    # Days are 32-bit integers on PostgreSQL.
+    return min(-(-milliseconds // DAY_MS), _LATEST_DAY)
 
 
 def _use(row: sql.UsageSumRow | sql.StepUsageRow | sql.NamedDayRow) -> model_usage_pb2.ModelUse:
