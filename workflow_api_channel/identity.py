@@ -21,9 +21,8 @@ class _Identity(NamedTuple):
         given = tuple(details.metadata or ())
         own = {name for name, _ in given}
         metadata = (*given, *(entry for entry in self.metadata if entry[0] not in own))
-        if isinstance(details, grpc.aio.ClientCallDetails):
-            return details._replace(metadata=grpc.aio.Metadata(*metadata))
-        return details._replace(metadata=metadata)
+        in_aio = isinstance(details, grpc.aio.ClientCallDetails)
+        return details._replace(metadata=grpc.aio.Metadata(*metadata) if in_aio else metadata)
 
 
 class _Interceptor(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):

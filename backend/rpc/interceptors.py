@@ -23,7 +23,7 @@ from backend.rpc.answer_cache import AnswerCache, CacheLookup, cache_lookup, cac
 from backend.rpc.callers import Admit, Guard, Identify, admission, principal_of, read_principal
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.objects.interface import ObjectStoreError
-from backend.storage.waiting_callers import ends_with_caller
+from backend.storage.waiting_callers import WaitingCaller, read_for
 from contract import ids
 from contract.local_context import LocalContext
 from contract.metadata import STATUS_TRAILER
@@ -117,7 +117,7 @@ def _handler(servicer: object, method: MethodDescriptor, cache: AnswerCache | No
     cached_answer = None
     # Point reads are as short as what it would take to end them.
     if _reads(method) and not (method.server_streaming or rules.point_read):
-        behaviour = ends_with_caller(behaviour)
+        behaviour = _ending_with_caller(behaviour)
     if cache is not None and depends is not None:
         cached_answer = cache_lookup(cache, method.full_name, (label, _OK))
         behaviour = caching(cache, method.full_name, depends, behaviour)
@@ -142,6 +142,20 @@ def _handler(servicer: object, method: MethodDescriptor, cache: AnswerCache | No
 
 def _always(_: object) -> bool:
     return True
+
+
+def _ending_with_caller(
+    behaviour: Callable[[Message, grpc.ServicerContext], Message],
+) -> Callable[[Message, grpc.ServicerContext], Message]:
+    """Returns a method whose statements end at the deadline of its call, and when the caller has gone."""
+
+    def read(request: Message, context: grpc.ServicerContext) -> Message:
+        caller = WaitingCaller()
+        if not context.add_callback(caller.leave):
+            caller.leave()
+        return read_for(caller, partial(behaviour, request, context))
+
+    return read
 
 
 class DeferredCall:

@@ -2,9 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
-
-import grpc
+from typing import Final, TypeVar
 
 from backend.storage.database import DatabaseUnavailableError
 
@@ -14,8 +12,8 @@ R = TypeVar("R")
 class WaitingCaller:
     """The caller of one call. `gone` becomes true once it no longer waits, and stays so.
 
-    `ending` is held while a statement of the call is being ended, so that its connection is not used meanwhile; the call
-    may have several.
+    `ending` is held while a statement of the call is being ended, so that its connection is not used meanwhile; a call
+    may have several connections.
     """
 
     __slots__ = ("ending", "gone")
@@ -52,17 +50,10 @@ def gone_error() -> DatabaseUnavailableError:
     return DatabaseUnavailableError("The caller no longer waits, and the read was ended.")
 
 
-def ends_with_caller(read: Callable[[Any, grpc.ServicerContext], R]) -> Callable[[Any, grpc.ServicerContext], R]:
-    """Returns a method of a servicer whose statements end with its call."""
-
-    def bounded(request: Any, context: grpc.ServicerContext) -> R:
-        caller = WaitingCaller()
-        if not context.add_callback(caller.leave):
-            caller.leave()
-        before, _CURRENT.caller = _CURRENT.caller, caller
-        try:
-            return read(request, context)
-        finally:
-            _CURRENT.caller = before
-
-    return bounded
+def read_for(caller: WaitingCaller, read: Callable[[], R]) -> R:
+    """Returns the result of a read on this thread, whose statements end once the caller no longer waits."""
+    before, _CURRENT.caller = _CURRENT.caller, caller
+    try:
+        return read()
+    finally:
+        _CURRENT.caller = before

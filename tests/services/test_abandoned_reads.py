@@ -42,7 +42,7 @@ class SlowServicer:
         self._read = read
         self.begun, self.ended = threading.Event(), threading.Event()
 
-    def ListModelUsageDays(  # noqa: N802 - the RPC's name
+    def ListModelUsageDays(
         self, _: model_usage_pb2.ListModelUsageDaysRequest, __: grpc.ServicerContext
     ) -> model_usage_pb2.ListModelUsageDaysResponse:
         self.begun.set()
@@ -52,7 +52,7 @@ class SlowServicer:
             self.ended.set()
         return model_usage_pb2.ListModelUsageDaysResponse()
 
-    def GetRunModelUsage(  # noqa: N802 - the RPC's name
+    def GetRunModelUsage(
         self, _: model_usage_pb2.GetRunModelUsageRequest, __: grpc.ServicerContext
     ) -> model_usage_pb2.RunModelUsage:
         return model_usage_pb2.RunModelUsage()
