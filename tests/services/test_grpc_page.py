@@ -134,4 +134,4 @@ def test_the_commands_for_keys_create_one_and_revoke_it(backend: TestBackend) ->
     called(backend, revoke.replace("ak_…", key_id))
     assert keys.GetKey(request).state == "revoked"
     audit = backend.stub(AuditServiceStub).ListAuditRecords(audit_pb2.ListAuditRecordsRequest())
-    assert {record.actor for record in audit.items} == {"service:terraform"}
+    assert {record.actor for record in audit.items} == {"service:terraform", "internal"}
