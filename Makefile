@@ -28,7 +28,7 @@ TYPESCRIPT := $(VENV)/typescript/installed
 HELM := $(BIN)/helm
 # Minutes of building, and root: a job of its own.
 IMAGE_TEST := tests/unit/scripts/test_image.py
-CODE := $(wildcard backend contract edge console redaction telemetry deploy workflow_api_agent workflow_api_testing generated examples scripts tests benchmarks)
+CODE := $(wildcard backend contract edge console redaction telemetry deploy workflow_api_agent workflow_api_channel workflow_api_testing generated examples scripts tests benchmarks)
 # The client runs on an older Python than the service.
 CLIENT := clients/python/workflow_api_client
 # The protos as the change before left them, which every change is held to.

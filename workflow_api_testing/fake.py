@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -98,12 +98,14 @@ class FakeBackend:
             times: Number of calls to refuse, after which the RPC answers as set before; None for all.
 
         Raises:
-            ValueError: the RPC never refuses with this reason, or does not exist.
+            ValueError: the RPC never refuses with this reason or does not exist, or the reason has no fields.
         """
         method = method_named(rpc)
         declared = method.GetOptions().Extensions[options_pb2.method_rules].errors
         if reason not in {*declared, *_OF_EVERY_METHOD}:
-            raise ValueError(f"{rpc} never refuses with {errors_pb2.ErrorReason.Name(reason)}.")
+            raise ValueError(f"{rpc} never refuses with {_name(reason)}.")
+        if fields and not _rules(reason).problem_list:
+            raise ValueError(f"A refusal with {_name(reason)} has no fields.")
         status = _status(reason, message, metadata or {}, fields or {}, retry_after)
 
         def refused(_: Any, context: grpc.ServicerContext) -> Message:
@@ -114,7 +116,10 @@ class FakeBackend:
         self._set(method, [refused] * (1 if times is None else times) + before)
 
     def handle(self, rpc: str, function: Answer) -> None:
-        """Answers an RPC by a function, which takes the request and the grpc.ServicerContext, and may abort."""
+        """Answers an RPC by a function, which takes the request and the grpc.ServicerContext, and may abort.
+
+        An answer of another type than the RPC's is a failure of the call, with UNKNOWN, that names the type.
+        """
         self._set(method_named(rpc), [function])
 
     def calls(self, rpc: str | None = None) -> list[RecordedCall]:
@@ -145,7 +150,11 @@ class FakeBackend:
             self._calls.append(RecordedCall(name, request, dict(metadata)))
             queue = self._answers.get(name, deque([_no_answer(method)]))
             chosen = queue.popleft() if len(queue) > 1 else queue[0]
-        return chosen(request, context)
+        answer = chosen(request, context)
+        if method.server_streaming:
+            return _checked(method, answer)
+        _check_type(method, answer)
+        return answer
 
 
 class _Handlers(grpc.GenericRpcHandler):
@@ -189,6 +198,21 @@ def _check_type(method: MethodDescriptor, answer: Message | Sequence[Message]) -
         raise TypeError(f"{_short_name(method)} returns {what}.")
 
 
+def _checked(method: MethodDescriptor, answer: Iterable[Message]) -> Iterator[Message]:
+    for message in answer:
+        _check_type(method, [message])
+        yield message
+
+
+def _name(reason: int) -> str:
+    known = errors_pb2.ErrorReason.DESCRIPTOR.values_by_number.get(reason)
+    return f"the unknown reason {reason}" if known is None else str(known.name)
+
+
+def _rules(reason: errors_pb2.ErrorReason.ValueType) -> errors_pb2.ErrorRules:
+    return errors_pb2.ErrorReason.DESCRIPTOR.values_by_number[reason].GetOptions().Extensions[errors_pb2.error_rules]
+
+
 def _status(
     reason: errors_pb2.ErrorReason.ValueType,
     message: str | None,
@@ -196,8 +220,8 @@ def _status(
     fields: Mapping[str, str],
     retry_after: int | None,
 ) -> status_pb2.Status:
-    rules = errors_pb2.ErrorReason.DESCRIPTOR.values_by_number[reason].GetOptions().Extensions[errors_pb2.error_rules]
-    name = errors_pb2.ErrorReason.Name(reason).removeprefix("ERROR_REASON_")
+    rules = _rules(reason)
+    name = _name(reason).removeprefix("ERROR_REASON_")
     details: list[Message] = [error_details_pb2.ErrorInfo(reason=name, domain=_DOMAIN, metadata=metadata)]
     if fields:
         violation = error_details_pb2.BadRequest.FieldViolation

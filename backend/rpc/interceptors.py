@@ -23,6 +23,7 @@ from backend.rpc.answer_cache import AnswerCache, CacheLookup, cache_lookup, cac
 from backend.rpc.callers import Admit, Guard, Identify, admission, principal_of, read_principal
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.objects.interface import ObjectStoreError
+from backend.storage.waiting_callers import WaitingCaller, read_for
 from contract import ids
 from contract.local_context import LocalContext
 from contract.metadata import STATUS_TRAILER
@@ -112,7 +113,11 @@ def _handler(servicer: object, method: MethodDescriptor, cache: AnswerCache | No
     label = _method_label(method.full_name)
     log = _call_log(method, label)
     quick, depends = quick_of(behaviour), dependence_of(behaviour)
+    pausing = is_pausing(behaviour)
     cached_answer = None
+    # Point reads are as short as what it would take to end them.
+    if _reads(method) and not (method.server_streaming or rules.point_read):
+        behaviour = _ending_with_caller(behaviour)
     if cache is not None and depends is not None:
         cached_answer = cache_lookup(cache, method.full_name, (label, _OK))
         behaviour = caching(cache, method.full_name, depends, behaviour)
@@ -129,7 +134,7 @@ def _handler(servicer: object, method: MethodDescriptor, cache: AnswerCache | No
         page_read=rules.page_read,
         request_class=GetMessageClass(method.input_type),
         response_class=response_class,
-        pausing=is_pausing(behaviour),
+        pausing=pausing,
         runs_inline=_always if rules.point_read else None if quick is None else partial(quick, servicer),
         cached_answer=cached_answer,
     )
@@ -137,6 +142,20 @@ def _handler(servicer: object, method: MethodDescriptor, cache: AnswerCache | No
 
 def _always(_: object) -> bool:
     return True
+
+
+def _ending_with_caller(
+    behaviour: Callable[[Message, grpc.ServicerContext], Message],
+) -> Callable[[Message, grpc.ServicerContext], Message]:
+    """Returns a method whose statements end at the deadline of its call, and when the caller has gone."""
+
+    def read(request: Message, context: grpc.ServicerContext) -> Message:
+        caller = WaitingCaller()
+        if not context.add_callback(caller.leave):
+            caller.leave()
+        return read_for(caller, partial(behaviour, request, context))
+
+    return read
 
 
 class DeferredCall:
@@ -269,10 +288,13 @@ def _logged(error: Exception, name: str, request_id: str) -> ApiError:
     return ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE if away else errors_pb2.ERROR_REASON_INTERNAL)
 
 
+def _reads(method: MethodDescriptor) -> bool:
+    return bool(method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS)
+
+
 def _call_log(method: MethodDescriptor, label: str) -> CallLog:
     """Returns a function that logs the calls of a method: at `info` if the method changes data, else at `debug`."""
-    reads = method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS
-    level = DEBUG if reads or method.name in _ROUTINE else INFO
+    level = DEBUG if _reads(method) or method.name in _ROUTINE else INFO
 
     def log(request: Message, context: grpc.ServicerContext, began: float, code: str, reason: str) -> None:
         if not CALL.enabled(level):

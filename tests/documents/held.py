@@ -30,7 +30,7 @@ TRIED: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
         "tests/clients/test_documentation.py",
         {"bash": 3, "go": 1, "java": 1, "python": 1, "typescript": 1},
     ),
-    "docs/grpc.md": ("tests/services/test_grpc_page.py", {"bash": 1, "python": 5}),
+    "docs/grpc.md": ("tests/services/test_grpc_page.py", {"bash": 2, "python": 5}),
     "docs/logs.md": ("tests/documents/test_logs_page.py", {"json": 1, "sh": 1}),
     "docs/operators-guide.md": ("tests/processes/test_operators_guide.py", {"sh": 12, "sql": 1}),
     "docs/testing.md": ("tests/services/test_testing_page.py", {"python": 3}),

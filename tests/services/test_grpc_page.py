@@ -1,6 +1,7 @@
 """The code and the commands on docs/grpc.md work as they stand there."""
 
 import io
+import json
 import re
 import shlex
 import subprocess
@@ -12,14 +13,18 @@ from typing import Any
 import grpc
 import pytest
 
-from workflow_api.v1 import outputs_pb2, runs_pb2
+from workflow_api.v1 import audit_pb2, keys_pb2, outputs_pb2, runs_pb2
+from workflow_api.v1.audit_pb2_grpc import AuditServiceStub
+from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
 from workflow_api.v1.outputs_pb2_grpc import OutputsServiceStub
 from workflow_api.v1.runs_pb2_grpc import RunsServiceStub
 from workflow_api_testing import FakeBackend, TestBackend
 
-PAGE = (Path(__file__).parents[2] / "docs" / "grpc.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "grpc.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-COMMANDS = PAGE.partition("## By hand")[2].split("```bash\n")[1].partition("```")[0].splitlines()
+BY_HAND = [block.partition("```")[0].splitlines() for block in PAGE.partition("## By hand")[2].split("```bash\n")[1:]]
+COMMANDS, KEY_COMMANDS = BY_HAND
 BUF = Path(sys.executable).parent / "buf"
 # A channel over TLS: `tests/contract` and `examples/grpc_client.py` open such ones.
 NOT_RUN = "channel"
@@ -97,13 +102,36 @@ def as_buf(command: str) -> list[str]:
     return ["curl", "--protocol", "grpc", *options, f"http://{address}/{rpc}"]
 
 
+def called(backend: TestBackend, command: str) -> str:
+    """Returns the answer to a command of the page, which calls this backend instead."""
+    words = as_buf(command.replace("127.0.0.1:9090", "localhost"))
+    done = subprocess.run(
+        [BUF, *words, "--unix-socket", backend.address.removeprefix("unix:")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize("command", [each for each in COMMANDS if "/" in each])
 def test_the_commands_of_the_page_call_the_services(backend: TestBackend, command: str) -> None:
     run_id = started(backend)
-    command = command.replace("run_…", run_id).replace("127.0.0.1:9090", "localhost")
-    socket = backend.address.removeprefix("unix:")
-    called = subprocess.run(
-        [BUF, *as_buf(command), "--unix-socket", socket], capture_output=True, text=True, check=False
-    )
-    assert called.returncode == 0, called.stderr
-    assert any(found in called.stdout for found in (run_id, '"Text digest"', "RunsService/WatchRun\n"))
+    answer = called(backend, command.replace("run_…", run_id))
+    assert any(found in answer for found in (run_id, '"Text digest"', "RunsService/WatchRun\n"))
+
+
+def test_the_commands_for_keys_create_one_and_revoke_it(backend: TestBackend) -> None:
+    create, revoke = KEY_COMMANDS
+    made = json.loads(called(backend, create))
+    key_id = made["record"]["key"]["keyId"]
+    assert made["keyValue"].startswith(f"{key_id}.")
+    keys = backend.stub(KeysServiceStub)
+    request = keys_pb2.GetKeyRequest(key_id=key_id)
+    assert keys.GetKey(request).state == "active"
+    called(backend, revoke.replace("ak_…", key_id))
+    assert keys.GetKey(request).state == "revoked"
+    audit = backend.stub(AuditServiceStub).ListAuditRecords(audit_pb2.ListAuditRecordsRequest())
+    assert {record.actor for record in audit.items} == {"service:terraform", "internal"}

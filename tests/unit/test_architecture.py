@@ -17,7 +17,7 @@ LINTER: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encod
 CONTRACTS: list[dict[str, Any]] = LINTER["contracts"]
 PARTS = (
     *("backend", "contract", "deploy", "edge", "console", "redaction", "telemetry"),
-    *("workflow_api_agent", "workflow_api_testing"),
+    *("workflow_api_agent", "workflow_api_channel", "workflow_api_testing"),
 )
 SOURCES = ("protos", "generated")
 BELOW_EVERY_SERVICE = {"storage", "schemas", "confined"}

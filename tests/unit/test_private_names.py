@@ -11,7 +11,7 @@ TESTS = ROOT / "tests"
 OURS = frozenset(
     {
         *("backend", "benchmarks", "console", "contract", "deploy", "edge", "scripts", "telemetry", "tests"),
-        *("workflow_api_agent", "workflow_api_client", "workflow_api_testing"),
+        *("workflow_api_agent", "workflow_api_channel", "workflow_api_client", "workflow_api_testing"),
     }
 )
 BY_NAME = frozenset({"attrgetter", "delattr", "getattr", "hasattr", "object", "patch", "setattr"})

@@ -99,6 +99,21 @@ def test_a_function_answers_by_the_request(fake: FakeBackend, runs: runs_pb2_grp
     assert runs.GetRun(runs_pb2.GetRunRequest(run_id="run_7")).summary.run_id == "run_7"
 
 
+def test_a_function_that_answers_with_another_type_fails_the_call(
+    fake: FakeBackend, runs: runs_pb2_grpc.RunsServiceStub
+) -> None:
+    fake.handle("GetRun", lambda *_: runs_pb2.RunSummary())
+    fake.handle("WatchRun", lambda *_: iter([runs_pb2.Run(), runs_pb2.RunSummary()]))
+    with pytest.raises(grpc.RpcError) as refused:
+        runs.GetRun(runs_pb2.GetRunRequest())
+    assert "RunsService/GetRun returns workflow_api.v1.Run." in refusal_of(refused.value).message
+    messages = runs.WatchRun(runs_pb2.WatchRunRequest())
+    assert next(messages) == runs_pb2.Run()
+    with pytest.raises(grpc.RpcError) as ended:
+        next(messages)
+    assert "returns a sequence of workflow_api.v1.Run." in refusal_of(ended.value).message
+
+
 def test_an_rpc_without_an_answer_names_itself(fake: FakeBackend, runs: runs_pb2_grpc.RunsServiceStub) -> None:
     with pytest.raises(grpc.RpcError) as refused:
         runs.GetRun(runs_pb2.GetRunRequest())
@@ -114,6 +129,10 @@ def test_a_script_that_no_service_would_answer_with_is_refused(fake: FakeBackend
         fake.answer("GetOutputContent", outputs_pb2.GetOutputContentResponse())
     with pytest.raises(ValueError, match="never refuses with ERROR_REASON_QUOTA"):
         fake.refuse("GetRun", errors_pb2.ERROR_REASON_QUOTA_EXCEEDED)
+    with pytest.raises(ValueError, match="never refuses with the unknown reason 999"):
+        fake.refuse("GetRun", 999)  # type: ignore[arg-type]  # a number of a later release
+    with pytest.raises(ValueError, match="ERROR_REASON_RUN_NOT_FOUND has no fields"):
+        fake.refuse("GetRun", errors_pb2.ERROR_REASON_RUN_NOT_FOUND, fields={"run_id": "must exist"})
     with pytest.raises(ValueError, match="names no RPC"):
         fake.answer("GetRuns", runs_pb2.Run())
     with pytest.raises(ValueError, match="needs an answer"):

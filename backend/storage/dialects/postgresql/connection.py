@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 import psycopg
 from psycopg import errors
@@ -23,6 +23,7 @@ from sqlalchemy import Engine, create_engine
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from backend.storage.outage import RepeatedDatabaseWork
+from backend.storage.waiting_callers import WaitingCaller
 
 APPLICATION: Final = "workflow-api"
 """The name by which the server shows sessions of this service."""
@@ -30,6 +31,7 @@ Connection: TypeAlias = psycopg.Connection[TupleRow]
 Cursor: TypeAlias = psycopg.Cursor[TupleRow]
 
 _INTERVAL_SECONDS: Final = 0.5
+_CANCEL_SECONDS: Final = 1.0
 _MOST_CHARACTERS: Final = 300
 
 
@@ -56,29 +58,44 @@ class _Socket(Protocol):
     def fileno(self) -> int:
         """Returns the number of the socket."""
 
+    def cancel_safe(self, *, timeout: float) -> None:
+        """Ends the statement that the server carries out for the connection."""
+
+
+class _Watched(NamedTuple):
+    until: float
+    connection: _Socket
+    caller: WaitingCaller | None
+
 
 class DeadlineWatch:
-    """Breaks watched connections whose deadline has passed; a thread that waits for an answer then gets an error."""
+    """Breaks watched connections whose deadline has passed; a thread that waits for an answer then gets an error.
+
+    Statements for a caller that has gone are ended on the server.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._watched: dict[int, tuple[float, _Socket]] = {}
+        self._watched: dict[int, _Watched] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="deadlines", daemon=True)
         self._thread.start()
 
     @contextmanager
-    def watched(self, connection: _Socket, until: float) -> Iterator[None]:
-        """Watches a connection until a time of the monotonic clock, or until the context ends."""
+    def watched(self, connection: _Socket, until: float, caller: WaitingCaller | None = None) -> Iterator[None]:
+        """Watches a connection until a time of the monotonic clock, until the caller has gone, or the context ends."""
         number = id(connection)
         with self._lock:
-            self._watched[number] = (until, connection)
+            self._watched[number] = _Watched(until, connection, caller)
         try:
             yield
         finally:
             # Under the lock, so that the connection is not broken after another thread has got it from the pool.
             with self._lock:
                 self._watched.pop(number, None)
+            if caller is not None:
+                with caller.ending:
+                    pass
 
     def stop(self) -> None:
         """Ends the watching thread."""
@@ -88,11 +105,22 @@ class DeadlineWatch:
     def _watch(self) -> None:
         while not self._ended.wait(_INTERVAL_SECONDS):
             now = time.monotonic()
+            left = []
             with self._lock:
-                for number, (until, connection) in list(self._watched.items()):
-                    if until < now:
+                for number, watched in list(self._watched.items()):
+                    if watched.until < now:
                         del self._watched[number]
-                        break_connection(connection)
+                        break_connection(watched.connection)
+                    elif watched.caller is not None and watched.caller.gone:
+                        watched.caller.ending.acquire()
+                        left.append((watched.connection, watched.caller))
+            for connection, caller in left:
+                try:
+                    connection.cancel_safe(timeout=_CANCEL_SECONDS)
+                except psycopg.Error:
+                    break_connection(connection)
+                finally:
+                    caller.ending.release()
 
 
 def break_connection(connection: _Socket) -> None:

@@ -23,6 +23,7 @@ from backend.storage.dialects.postgresql.connection import (
     error_summary,
 )
 from backend.storage.outage import OUTAGE
+from backend.storage.waiting_callers import WaitingCaller, current_caller, gone_error
 
 T = TypeVar("T")
 
@@ -77,11 +78,18 @@ class ConnectionPool:
             DatabaseUnavailableError: there is no connection, the last attempt lost it too, or the server is unable.
         """
         until = time.monotonic() + self._timeouts.all_attempts_seconds
+        caller = current_caller()
         for left in reversed(range(_ATTEMPTS)):
             try:
-                with self._connection() as connection, self.deadlines.watched(connection, until):
-                    result = work(connection)
+                with self._connection() as connection:
+                    if caller is None:
+                        with self.deadlines.watched(connection, until):
+                            result = work(connection)
+                    else:
+                        result = self._run_for(caller, connection, until, work)
             except psycopg.Error as error:
+                if caller is not None and caller.gone:
+                    raise gone_error() from error
                 lost = connection.broken or isinstance(error, _OUT_OF_STEP)
                 if left and time.monotonic() < until and (lost or isinstance(error, _UNDONE)):
                     metrics.DATABASE_RETRIES.add("lost" if lost else "undone")
@@ -94,6 +102,17 @@ class ConnectionPool:
                 OUTAGE.answered()
             return result
         raise AssertionError("the last attempt has returned or raised")
+
+    def _run_for(
+        self, caller: WaitingCaller, connection: Connection, until: float, work: Callable[[Connection], T]
+    ) -> T:
+        with self.deadlines.watched(connection, until, caller):
+            if not caller.gone:
+                result = work(connection)
+        if caller.gone:
+            # The server may end a statement late, and then one of the connection's next user.
+            raise errors.QueryCanceled("the caller no longer waits")
+        return result
 
     @contextmanager
     def session(self, begin: Callable[[Connection], T], end: Callable[[Connection, T], None]) -> Iterator[T]:

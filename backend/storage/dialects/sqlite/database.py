@@ -16,12 +16,15 @@ from backend.storage.database import ClaimedError, GroupWork, Tx
 from backend.storage.dialects.sqlite import database_file
 from backend.storage.dialects.sqlite.database_file import Dialect, connect
 from backend.storage.dialects.sqlite.writer import Writer
+from backend.storage.waiting_callers import caller_gone, gone_error
 from telemetry import Family
 
 Item = TypeVar("Item")
 T = TypeVar("T")
 
 _PAUSE_BETWEEN_FREEING_SECONDS: Final = 0.05
+# Some ten milliseconds of one statement, so that short ones are not held up by the interpreter's lock.
+_STEPS_BETWEEN_LOOKS: Final = 1_000_000
 
 
 class _Reader(threading.local):
@@ -55,7 +58,12 @@ class SqliteDatabase:
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on this thread's connection, each statement by itself."""
-        return work(self._local.tx or self._open_reader())
+        try:
+            return work(self._local.tx or self._open_reader())
+        except sqlite3.OperationalError as error:
+            if caller_gone():
+                raise gone_error() from error
+            raise
 
     def snapshot(self, work: Callable[[Tx], T]) -> T:
         """Runs reads that must agree with one another in one read transaction."""
@@ -64,8 +72,17 @@ class SqliteDatabase:
         connection.execute("BEGIN")
         try:
             return work(tx)
+        except sqlite3.OperationalError as error:
+            if caller_gone():
+                raise gone_error() from error
+            raise
         finally:
+            # Not left to the progress handler, which would keep the transaction open.
+            if caller_gone():
+                connection.set_progress_handler(None, 0)
             connection.execute("COMMIT")
+            if caller_gone():
+                connection.set_progress_handler(caller_gone, _STEPS_BETWEEN_LOOKS)
 
     def write(self, work: Callable[[Tx], T], *, lock_key: str | None = None, claim: str | None = None) -> T:
         """Runs changes in the next group commit and returns after it; see `Database.write`."""
@@ -186,6 +203,7 @@ class SqliteDatabase:
     def _open_reader(self) -> Tx:
         connection = self._connect()
         connection.execute("PRAGMA query_only = ON")
+        connection.set_progress_handler(caller_gone, _STEPS_BETWEEN_LOOKS)
         self._local.connection = connection
         tx = self._local.tx = Tx(connection, self._dialect)
         return tx

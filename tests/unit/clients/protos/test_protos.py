@@ -20,11 +20,13 @@ CALLER = """
 import grpc, importlib, pkgutil
 import workflow_api.v1
 from workflow_api.v1 import runs_pb2, runs_pb2_grpc
+from workflow_api_channel import channel_options
 from workflow_api_testing import FakeBackend
 
 for module in pkgutil.iter_modules(workflow_api.v1.__path__):
     importlib.import_module(f"workflow_api.v1.{module.name}")
-with FakeBackend() as fake, grpc.insecure_channel(fake.address) as channel:
+options = channel_options(health_check=False)
+with FakeBackend() as fake, grpc.insecure_channel(fake.address, options=options) as channel:
     fake.answer("ListRuns", runs_pb2.ListRunsResponse(next_page_token="more"))
     print(runs_pb2_grpc.RunsServiceStub(channel).ListRuns(runs_pb2.ListRunsRequest()).next_page_token)
 try:
@@ -59,7 +61,7 @@ def test_they_bring_what_of_the_tests_package_imports_no_service() -> None:
         for contract in SERVICE["tool"]["importlinter"]["contracts"]
         if "workflow_api_testing.fake" in contract.get("source_modules", [])
     ]
-    assert modules == {*contract["source_modules"], "workflow_api_testing.__init__"}
+    assert {*modules, "workflow_api_channel"} == {*contract["source_modules"], "workflow_api_testing.__init__"}
 
 
 def with_requirements(names: list[str]) -> set[str]:
@@ -104,6 +106,7 @@ def test_the_wheel_is_small_and_works_with_nothing_but_what_it_requires(tmp_path
         assert sum(entry.file_size for entry in content.infolist()) < LARGEST_BYTES
         assert {name.partition("/")[0] for name in content.namelist()} == {
             "workflow_api",
+            "workflow_api_channel",
             "workflow_api_testing",
             f"workflow_api_protos-{STUBS['project']['version']}.dist-info",
         }
