@@ -6,11 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from backend.common.optional_parts import OptionalPart
+from backend.common.optional_parts import HANDOVER
 from deploy.cli.handover.page import Block, Heading, Paragraph, Snippet, Table
 from deploy.failures import CommandError
-
-PDF_PART: Final = OptionalPart("handover", ("typst",))
 
 # Underscores within words are plain, so that ids can be copied from the text.
 _MARKDOWN: Final = re.compile(r"([\\`*\[\]<>|#]|(?<!\w)_|_(?!\w))")
@@ -71,8 +69,8 @@ def as_pdf(blocks: Iterable[Block], at: dt.datetime) -> bytes:
     Raises:
         CommandError: the optional part that writes PDF is not installed.
     """
-    if not PDF_PART.installed:
-        raise CommandError(f"A PDF cannot be written: {PDF_PART.not_installed}")
+    if not HANDOVER.installed:
+        raise CommandError(f"A PDF cannot be written: {HANDOVER.not_installed}")
     import typst
 
     data = [{"kind": type(block).__name__, **block._asdict()} for block in blocks]
