@@ -23,7 +23,7 @@ from backend.rpc.answer_cache import AnswerCache, CacheLookup, cache_lookup, cac
 from backend.rpc.callers import Admit, Guard, Identify, admission, principal_of, read_principal
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.objects.interface import ObjectStoreError
-from backend.storage.waiting_callers import WaitingCaller, read_for
+from backend.storage.waiting_callers import CallerGoneError, WaitingCaller, read_for
 from contract import ids
 from contract.local_context import LocalContext
 from contract.metadata import STATUS_TRAILER
@@ -39,6 +39,7 @@ _PAUSE_SECONDS: Final = 0.5
 # As a database without room: the call may succeed once there is room again.
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _OK: Final = grpc.StatusCode.OK.name
+_CANCELLED: Final = grpc.StatusCode.CANCELLED.name
 # Calls that edges and consoles make all the time by themselves, and calls that only follow.
 _ROUTINE: Final = frozenset({"GetSession", "RecordUsage", "WatchKeyMirror", "WatchRunChanges"})
 
@@ -261,6 +262,8 @@ def _method_label(full_name: str) -> str:
 
 def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> tuple[str, str]:
     """Answers with the error and returns the name of its code, and its reason as the API names it."""
+    # Nobody hears this answer, and it is no outage.
+    gone = isinstance(error, CallerGoneError)
     if not isinstance(error, ApiError):
         error = _logged(error, name, principal_of(context).request_id)
     if isinstance(context, LocalContext):
@@ -270,7 +273,7 @@ def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> tuple
         context.set_trailing_metadata(((STATUS_TRAILER, status),))
     context.set_code(error.grpc_code)
     context.set_details(error.message)
-    return error.grpc_code.name, code_of(error.reason)
+    return _CANCELLED if gone else error.grpc_code.name, code_of(error.reason)
 
 
 def _logged(error: Exception, name: str, request_id: str) -> ApiError:
@@ -278,7 +281,8 @@ def _logged(error: Exception, name: str, request_id: str) -> ApiError:
     extra = {"request_id": request_id}
     if isinstance(error, DatabaseUnavailableError):
         # Edges repeat their own calls, which have no id, for as long as an outage lasts.
-        level = logging.WARNING if request_id or not error.logged else logging.DEBUG
+        expected = isinstance(error, CallerGoneError) or (error.logged and not request_id)
+        level = logging.DEBUG if expected else logging.WARNING
         _LOG.log(level, "%s failed: %s", name, error, extra=extra)
     else:
         _LOG.error("%s failed", name, exc_info=error, extra=extra)

@@ -9,18 +9,22 @@ from backend.storage.database import DatabaseUnavailableError
 R = TypeVar("R")
 
 
+class CallerGoneError(DatabaseUnavailableError):
+    """A read was ended because its caller no longer waits."""
+
+
 class WaitingCaller:
     """The caller of one call. `gone` becomes true once it no longer waits, and stays so.
 
-    `ending` is held while a statement of the call is being ended, so that its connection is not used meanwhile; a call
-    may have several connections.
+    `cancelling` is held while a statement of the call is being ended, so that its connection is not used meanwhile; a
+    call may have several connections.
     """
 
-    __slots__ = ("ending", "gone")
+    __slots__ = ("cancelling", "gone")
 
     def __init__(self) -> None:
         self.gone = False
-        self.ending = threading.RLock()
+        self.cancelling = threading.RLock()
 
     def leave(self) -> None:
         """Records that the caller no longer waits."""
@@ -45,9 +49,9 @@ def caller_gone() -> bool:
     return caller is not None and caller.gone
 
 
-def gone_error() -> DatabaseUnavailableError:
+def gone_error() -> CallerGoneError:
     """Returns the error of a read whose caller has gone."""
-    return DatabaseUnavailableError("The caller no longer waits, and the read was ended.")
+    return CallerGoneError("The caller no longer waits, and the read was ended.")
 
 
 def read_for(caller: WaitingCaller, read: Callable[[], R]) -> R:

@@ -1,8 +1,10 @@
 """A read ends with its call: at the deadline, and when the caller has gone, it leaves no statement running."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -14,6 +16,7 @@ from backend.rpc.interceptors import Handler, handlers_of
 from backend.rpc.server import GrpcServer
 from backend.storage.database import Database, Tx
 from backend.storage.statements import ScalarQuery
+from backend.storage.waiting_callers import CallerGoneError, WaitingCaller, read_for
 from contract.channel.in_process import InProcessChannel
 from contract.refusals import Refusal
 from tests.support.poll import until
@@ -33,6 +36,7 @@ def counted(last: int) -> ScalarQuery[int]:
 
 
 SLOW, QUICK = counted(10**11), counted(10)
+SESSION: ScalarQuery[int] = ScalarQuery(select(func.pg_backend_pid(type_=BigInteger).label("session")))
 
 
 class SlowServicer:
@@ -127,3 +131,27 @@ def test_a_read_within_one_process_ends_when_the_edge_waits_no_longer(
 
     asyncio.run(call())
     assert_ended(servicer, database, database_url)
+
+
+def test_a_caller_who_has_gone_before_its_read_costs_no_connection(
+    database: Database, database_url: str | None
+) -> None:
+    def session() -> int | None:
+        return database.read(lambda tx: tx.scalar(SESSION if database_url else QUICK))
+
+    before = session()
+    caller = WaitingCaller()
+    caller.leave()
+    for _ in range(5):
+        with suppress(CallerGoneError):
+            read_for(caller, session)
+    assert session() == before
+
+
+def test_a_read_that_ended_with_its_caller_is_no_outage(
+    stub: ModelUsageServiceStub, servicer: SlowServicer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(grpc.RpcError):
+        stub.ListModelUsageDays(REQUEST, timeout=0.5)
+    until(servicer.ended.is_set, "the end of the read")
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]

@@ -94,7 +94,8 @@ class DeadlineWatch:
             with self._lock:
                 self._watched.pop(number, None)
             if caller is not None:
-                with caller.ending:
+                # Wait until a cancel under way has been sent: it must not reach the connection's next user.
+                with caller.cancelling:
                     pass
 
     def stop(self) -> None:
@@ -112,15 +113,25 @@ class DeadlineWatch:
                         del self._watched[number]
                         break_connection(watched.connection)
                     elif watched.caller is not None and watched.caller.gone:
-                        watched.caller.ending.acquire()
-                        left.append((watched.connection, watched.caller))
-            for connection, caller in left:
-                try:
-                    connection.cancel_safe(timeout=_CANCEL_SECONDS)
-                except psycopg.Error:
-                    break_connection(connection)
-                finally:
-                    caller.ending.release()
+                        left.append(number)
+            for number in left:
+                # Deadlines are kept by this thread, too.
+                if time.monotonic() > now + _CANCEL_SECONDS:
+                    break
+                self._cancel(number)
+
+    def _cancel(self, number: int) -> None:
+        with self._lock:
+            watched = self._watched.get(number)
+            if watched is None or watched.caller is None or not watched.caller.gone:
+                return
+            watched.caller.cancelling.acquire()
+        try:
+            watched.connection.cancel_safe(timeout=_CANCEL_SECONDS)
+        except Exception:  # noqa: BLE001  # this thread keeps the deadlines of all
+            break_connection(watched.connection)
+        finally:
+            watched.caller.cancelling.release()
 
 
 def break_connection(connection: _Socket) -> None:

@@ -23,7 +23,7 @@ from backend.storage.dialects.postgresql.connection import (
     error_summary,
 )
 from backend.storage.outage import OUTAGE
-from backend.storage.waiting_callers import WaitingCaller, current_caller, gone_error
+from backend.storage.waiting_callers import WaitingCaller, caller_gone, current_caller, gone_error
 
 T = TypeVar("T")
 
@@ -80,6 +80,8 @@ class ConnectionPool:
         until = time.monotonic() + self._timeouts.all_attempts_seconds
         caller = current_caller()
         for left in reversed(range(_ATTEMPTS)):
+            if caller is not None and caller.gone:
+                raise gone_error()
             try:
                 with self._connection() as connection:
                     if caller is None:
@@ -106,9 +108,11 @@ class ConnectionPool:
     def _run_for(
         self, caller: WaitingCaller, connection: Connection, until: float, work: Callable[[Connection], T]
     ) -> T:
+        if caller.gone:
+            # It waited too long for the connection, which nothing has used.
+            raise gone_error()
         with self.deadlines.watched(connection, until, caller):
-            if not caller.gone:
-                result = work(connection)
+            result = work(connection)
         if caller.gone:
             # The server may end a statement late, and then one of the connection's next user.
             raise errors.QueryCanceled("the caller no longer waits")
@@ -178,7 +182,8 @@ class ConnectionPool:
                 self._forget(pool)
             raise
         finally:
-            if connection.closed:
+            # Where the caller has gone, only this connection was broken.
+            if connection.closed and not caller_gone():
                 self._forget(pool)
             idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
             # Nobody takes connections out of a replaced pool again.
