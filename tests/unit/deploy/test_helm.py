@@ -23,7 +23,7 @@ EVERYTHING = {
     "admin": {"enabled": True},
     "certificates": {"certManager": {"enabled": True}},
     "metrics": {"podMonitor": {"enabled": True}},
-    "networkPolicies": {"models": {"enabled": True}, "otlp": {"enabled": True}},
+    "networkPolicies": {"mail": {"enabled": True}, "models": {"enabled": True}, "otlp": {"enabled": True}},
 }
 # A value that Helm replaces as a whole: a list, or a table whose names are not the chart's.
 WHOLE = {"settings.objects", "podSecurityContext", "containerSecurityContext", "worker.autoscaling.behavior"}
@@ -275,3 +275,15 @@ def test_the_notes_say_what_to_know(values: dict[str, Any], said: str, tmp_path:
         *with_values(values),
     ]
     assert said in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_backends_reach_a_mail_server_and_models_where_the_values_say_so() -> None:
+    def ports(values: Mapping[str, Any], part: str) -> set[int]:
+        policies = {named(document): document for document in objects(*with_values(values))}
+        egress = policies[f"NetworkPolicy-workflow-api-{part}"]["spec"]["egress"]
+        return {port["port"] for rule in egress for port in rule["ports"]}
+
+    opened = {"networkPolicies.mail.enabled": True, "networkPolicies.models": {"enabled": True, "to": [], "port": 8443}}
+    assert ports(opened, "backend") - ports({}, "backend") == {587, 8443}
+    assert ports(opened, "worker") - ports({}, "worker") == {8443}
+    assert ports(opened, "edge") == ports({}, "edge")
