@@ -48,15 +48,18 @@ async def decide(
     return decided
 
 
-async def review_of(services: UserServices, approval_id: str, seconds: float | None = None) -> Review | None:
+async def review_of(
+    services: UserServices, approval_id: str, seconds: float | None = None, *, without_material: bool = False
+) -> Review | None:
     """Returns an approval with its material, or as being prepared after `seconds`; None where it does not exist.
 
     Raises:
         Refusal: as `UserServices.call`, for any other reason.
     """
+    request = GetReviewRequest(approval_id=approval_id, without_material=without_material)
     try:
         async with asyncio.timeout(seconds):
-            answer: Review = await services.call("ReviewsService/GetReview", GetReviewRequest(approval_id=approval_id))
+            answer: Review = await services.call("ReviewsService/GetReview", request)
     except TimeoutError:
         return Review(preparing=True)
     except Refusal as refusal:
@@ -72,10 +75,7 @@ async def reviews_of(services: UserServices, approval_ids: Sequence[str], second
 
     async def read(approval_id: str) -> Review | None:
         async with places:
-            review = await review_of(services, approval_id, seconds)
-        if review is not None:
-            review.ClearField("material")
-        return review
+            return await review_of(services, approval_id, seconds, without_material=True)
 
     found = await asyncio.gather(*map(read, approval_ids))
     return [each for each in found if each is not None]

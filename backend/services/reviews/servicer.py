@@ -232,7 +232,10 @@ class ReviewsServicer(reviews_pb2_grpc.ReviewsServiceServicer):
 
     def GetReview(self, request: reviews_pb2.GetReviewRequest, context: grpc.ServicerContext) -> reviews_pb2.Review:
         """Returns an approval with its material."""
-        return self._reviews.review(request.approval_id, principal_of(context))
+        review = self._reviews.review(request.approval_id, principal_of(context))
+        if request.without_material:
+            review.ClearField("material")
+        return review
 
     def GetReviewFile(
         self, request: reviews_pb2.GetReviewFileRequest, context: grpc.ServicerContext

@@ -93,16 +93,20 @@ class GetReviewRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     APPROVAL_ID_FIELD_NUMBER: _builtins.int
+    WITHOUT_MATERIAL_FIELD_NUMBER: _builtins.int
     approval_id: _builtins.str
     """The approval."""
+    without_material: _builtins.bool
+    """Prepare the material, and leave it out of the answer."""
     def __init__(
         self,
         *,
         approval_id: _builtins.str = ...,
+        without_material: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "without_material", b"without_material"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -60,11 +60,12 @@ class Desk:
         self.reviews = Reviews(world.services, world.objects, redactor or world.redactor, folder / "reviews")
         self._call = Caller(ReviewsServicer(self.reviews), reviews_pb2.DESCRIPTOR.services_by_name["ReviewsService"])
 
-    def look(self, approval_id: str) -> reviews_pb2.Review:
+    def look(self, approval_id: str, *, without_material: bool = False) -> reviews_pb2.Review:
         found: list[reviews_pb2.Review] = []
+        request = reviews_pb2.GetReviewRequest(approval_id=approval_id, without_material=without_material)
 
         def prepared() -> bool:
-            found[:] = [self._call("GetReview", reviews_pb2.GetReviewRequest(approval_id=approval_id))]
+            found[:] = [self._call("GetReview", request)]
             return not found[0].preparing
 
         until(prepared, "the review")
@@ -114,6 +115,14 @@ def test_a_review_shows_inputs_and_values_and_files_of_the_steps_that_it_needs(w
     assert found["count/chart.png"].problem.startswith("By its content it is no PNG, JPEG, GIF or WebP picture")
     assert found["count/raw.bin"].problem == "It is neither text nor a table."
     assert not shown.material.redacted
+
+
+def test_a_review_without_its_material_is_prepared_too(world: RuntimeWorld, desk: Desk) -> None:
+    _, approval_id = parked(world)
+    shown = desk.look(approval_id, without_material=True)
+    assert shown.state == reviews_pb2.APPROVAL_STATE_PENDING
+    assert not shown.HasField("material")
+    assert desk.look(approval_id).HasField("material")
 
 
 def test_an_answer_that_is_a_file_too_is_shown_once(world: RuntimeWorld, desk: Desk) -> None:
