@@ -55,6 +55,7 @@ class _Queue:
 
     @property
     def is_empty(self) -> bool:
+        """True if no run waits for a place."""
         return not any(self._numbers)
 
     def place(self, key_id: str) -> int:
