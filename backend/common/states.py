@@ -13,6 +13,10 @@ class KeyPriority(StrEnum):
     LOW = "low"
 
 
+LOWER_CLASS_SHARE: Final = 8
+"""Of as many runs that begin while keys of several classes wait, one at least is of each lower class."""
+
+
 class RunStatus(StrEnum):
     """Status of a run, as tables and callers spell it."""
 

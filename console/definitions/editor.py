@@ -121,9 +121,9 @@ LONGEST_TEXT: Final = 65_536
 """Characters of the longest text that the console edits; longer manifests are applied from files."""
 
 _MOST_LISTED: Final = 20
+"""Most entries in each list of a check's result: other workflows that change, warnings, missing readiness."""
 _BAND: Final = 2
 """Columns of steps beside each other, whose texts can be read beside the manifest."""
-"""Most entries in each list of a check's result: other workflows that change, warnings, missing readiness."""
 _LIVE: Final = "live"
 """Value of the field `do` of a text under way: the answer is the verdict alone, for the page's script."""
 _CHANGED: Final = "The text has changed since it was checked. Review what would be saved now."

@@ -1,6 +1,7 @@
 """Pages of the deployment record: API switches, licence, and retention of each kind of data."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -96,15 +97,29 @@ async def change(visit: Visit) -> PageResult:
 
 
 async def show_retention(visit: Visit) -> PageResult:
-    """Shows the retention time of every kind of data, and what the runs of a page of workflows take."""
-    services, request = visit.services, ListWorkflowSizesRequest(page_token=visit.query.get("cursor", ""))
-    found: Retention = await services.call("DeploymentHealthService/GetRetention", GetRetentionRequest())
-    sizes: ListWorkflowSizesResponse = await services.call("DeploymentHealthService/ListWorkflowSizes", request)
+    """Shows the retention time of every kind of data, and what the runs of a page of workflows take, if known."""
+    found: Retention = await visit.services.call("DeploymentHealthService/GetRetention", GetRetentionRequest())
+    sizes = await _sizes(visit)
     rows = [(each, *_KINDS.get(each.name, (each.name, "")), _span(each)) for each in found.schedules]
     later = ""
-    if sizes.HasField("next_page_token"):
+    if sizes is not None and sizes.HasField("next_page_token"):
         later = f"/deployment/retention?{urlencode({'cursor': sizes.next_page_token})}#sizes"
-    return View("deployment/retention.html", {"rows": rows, "retention": found, "sizes": sizes.items, "later": later})
+    context = {"rows": rows, "retention": found, "sizes": None if sizes is None else sizes.items, "later": later}
+    return View("deployment/retention.html", context)
+
+
+async def _sizes(visit: Visit) -> ListWorkflowSizesResponse | None:
+    """Returns the sizes of a page of workflows; None if they take too long, or the backend does not know the call."""
+    request = ListWorkflowSizesRequest(page_token=visit.query.get("cursor", ""))
+    try:
+        sizes: ListWorkflowSizesResponse = await visit.services.call(
+            "DeploymentHealthService/ListWorkflowSizes", request
+        )
+    except Refusal as refusal:
+        if refusal.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise
+        return None
+    return sizes
 
 
 def _changes(present: DeploymentForm, wanted: DeploymentForm) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from backend.common.clock import Clock
-from backend.common.states import KeyPriority
+from backend.common.states import LOWER_CLASS_SHARE, KeyPriority
 from backend.runtime.execution.slots import LEAST_TO_RESERVE
 from backend.runtime.scheduling import sql
 from backend.services.runs.erasure import Removals
@@ -18,9 +18,8 @@ from backend.storage.retention import RetentionJob
 _FIRST: Final = 1
 """The rank of a key's oldest waiting segment."""
 
-_TURNS: Final = 8
 _TURN_OF: Final = {3: KeyPriority.NORMAL, 7: KeyPriority.LOW}
-"""The turns, among `_TURNS` dispatches, at which a lower class goes first; at the others the highest class does."""
+"""The turns, of `LOWER_CLASS_SHARE`, at which a lower class goes first; at the others the highest class does."""
 
 
 class Engine(Protocol):
@@ -132,7 +131,7 @@ class Launcher:
         by_key = Counter(taken)
         chosen: list[sql.WaitingSegmentRow] = []
         while any(classes.values()):
-            turn = _TURN_OF.get((self._dispatched[depth] + len(chosen)) % _TURNS, KeyPriority.HIGH)
+            turn = _TURN_OF.get((self._dispatched[depth] + len(chosen)) % LOWER_CLASS_SHARE, KeyPriority.HIGH)
             row = next(classes[priority] for priority in (turn, *KeyPriority) if classes[priority]).popleft()
             if room - len(chosen) <= (left_free if by_key[row.key_id] else 0):
                 if by_key[row.key_id] or not reserve:

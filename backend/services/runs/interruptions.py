@@ -1,4 +1,4 @@
-"""Interruptions of runs: records which are to be resumed by themselves, and why one is not.
+"""Interruptions of runs: records which are to be resumed automatically, and why one is not.
 
 A row is written in the transaction that closes a run as orphaned, and settled in the one that adds the run that
 follows, so that a process that dies between the two loses nothing and starts nothing twice.
@@ -8,16 +8,19 @@ from typing import Final
 
 from backend.common import json_text
 from backend.services.runs import interruptions_sql as sql
+from backend.services.runs.interruptions_sql import DueRow
 from backend.services.workflows.versions_sql import definition_text
 from backend.storage.database import Tx
 
 MOST_RESUMED: Final = 3
-"""Most runs that follow one another by themselves."""
+"""Most runs in a row that follow one another automatically."""
 
 _RESUME: Final = "resume"
 _CHAIN_ENDED: Final = "No run resumes it: as many runs in a row as are resumed, three, have been interrupted before it."
-_REFUSED: Final = "No run resumes it by itself: {}"
+_REFUSED: Final = "It is not resumed automatically: {}"
 _RETRY_MS: Final = 15_000
+_CLAIM_MS: Final = 60_000
+"""Longer than an attempt to resume takes; if its process dies, another one tries after that time."""
 
 
 def record(tx: Tx, run_id: str, at: int) -> None:
@@ -35,25 +38,34 @@ def record(tx: Tx, run_id: str, at: int) -> None:
         _warn(tx, run_id, sql.warned(tx, run_id).warnings, _CHAIN_ENDED)
 
 
+def claim(tx: Tx, run: DueRow, at: int) -> bool:
+    """Reserves an interrupted run for one attempt to resume it; returns False if another process has reserved it."""
+    return sql.claim(tx, run, at + _CLAIM_MS)
+
+
 def follow(tx: Tx, run_id: str, new_run_id: str, at: int) -> bool:
-    """Records the run that follows an interrupted one by itself; returns False if another decision was first."""
+    """Records the run that resumes an interrupted one automatically; returns False if another decision was first."""
     if not sql.settle(tx, run_id, new_run_id):
         return False
     sql.follow_schedule(tx, run_id, new_run_id, at)
     return True
 
 
-def refuse(tx: Tx, run_id: str, why: str, at: int) -> None:
+def refuse(tx: Tx, run_id: str, why: str, at: int) -> bool:
     """Records why no run follows an interrupted one as a warning of it, once its warnings are swept.
 
-    Changes nothing if another decision was first.
+    Returns whether that is decided now: not before the sweep, nor if another decision was first.
     """
     run = sql.warned(tx, run_id)
     if run.redaction_state == "pending" and run.data_purged_at is None:
         # The sweep, which has read the warnings, would overwrite this one.
         sql.postpone(tx, run_id, at + _RETRY_MS)
-    elif sql.settle(tx, run_id, None) and run.data_purged_at is None:
+        return False
+    if not sql.settle(tx, run_id, None):
+        return False
+    if run.data_purged_at is None:
         _warn(tx, run_id, run.warnings, _REFUSED.format(why))
+    return True
 
 
 def retry(tx: Tx, run_id: str, at: int) -> None:

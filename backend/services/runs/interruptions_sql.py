@@ -1,4 +1,4 @@
-"""SQL of runs that lost their worker and are to be resumed by themselves."""
+"""SQL of runs that lost their worker and are to be resumed automatically."""
 
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ from backend.storage.tables.schedules import schedule_starts
 
 
 class InterruptedRow(NamedTuple):
-    """A run that may be resumed by itself."""
+    """A run that may be resumed automatically."""
 
     workflow_id: str
     version: int
@@ -23,6 +23,7 @@ class DueRow(NamedTuple):
 
     run_id: str
     interrupted_at: int
+    due_at: int
     version: int
     triggered_by: str
 
@@ -49,6 +50,11 @@ _DUE = Query(
 )
 _OPEN: Final = (interruptions.c.run_id == _RUN, interruptions.c.due_at.is_not(None))
 _SETTLE = Command(update(interruptions).where(*_OPEN).values(due_at=null(), followed_by=bindparam("new_run_id")))
+_CLAIM = Command(
+    update(interruptions)
+    .where(interruptions.c.run_id == _RUN, interruptions.c.due_at == bindparam("old_due_at"))
+    .values(due_at=bindparam("new_due_at"))
+)
 _POSTPONE = Command(update(interruptions).where(*_OPEN).values(due_at=bindparam("new_due_at")))
 _FOLLOW_SCHEDULE = Command(
     insert(schedule_starts).from_select(
@@ -95,6 +101,11 @@ def add(tx: Tx, run_id: str, ordinal: int, at: int, due_at: int | None) -> None:
 def due(tx: Tx, now: int, most: int) -> list[DueRow]:
     """Returns up to `most` runs that are to be resumed, the longest due first."""
     return tx.all(_DUE, now=now, most=most)
+
+
+def claim(tx: Tx, run: DueRow, until: int) -> bool:
+    """Has an interrupted run due at `until`, unless its time has changed; returns whether it has not."""
+    return tx.run(_CLAIM, of_run_id=run.run_id, old_due_at=run.due_at, new_due_at=until) == 1
 
 
 def settle(tx: Tx, run_id: str, followed_by: str | None) -> bool:

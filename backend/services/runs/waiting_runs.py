@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
-from backend.common.states import KeyPriority
+from backend.common.states import LOWER_CLASS_SHARE, KeyPriority
 from backend.services.runs import waiting_runs_sql as sql
 from backend.services.runs.waiting_runs_sql import WaitingRow
 from backend.storage.database import Tx
@@ -15,9 +16,6 @@ OF_PEOPLE: Final = ""
 
 _CLASSES: Final[Sequence[str]] = list(KeyPriority)
 _NORMAL: Final = _CLASSES.index(KeyPriority.NORMAL)
-_OTHERS: Final = 7
-"""Most dispatches of other classes for one of a lower class that waits."""
-
 _WINDOW_MS: Final = 300_000
 
 
@@ -37,7 +35,45 @@ class Rate(NamedTuple):
     within: int
 
 
-@dataclass(frozen=True, slots=True)
+class _Queue:
+    """The runs without a parent that wait for a place, added up once: by key, and by class with the keys' shares."""
+
+    def __init__(self, rows: Sequence[WaitingRow], taken: Mapping[str, int]) -> None:
+        self._waiting = Counter[str]()
+        self._class_of = dict[str, int]()
+        for row in rows:
+            if not row.depth:
+                self._waiting[row.key_id] += row.queued - row.handed_over
+                self._class_of[row.key_id] = _class_of(row)
+        self._taken = taken
+        # The runs of each key that wait and that processes have, by class.
+        self._shares: list[list[tuple[int, int]]] = [[] for _ in _CLASSES]
+        for key_id, number in self._waiting.items():
+            self._shares[self._class_of[key_id]].append((number, taken.get(key_id, 0)))
+        self._numbers = [sum(number for number, _ in shares) for shares in self._shares]
+        self._places: dict[tuple[int, int], int] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no run waits for a place."""
+        return not any(self._numbers)
+
+    def place(self, key_id: str) -> int:
+        """Returns the place of a run that a key starts now, from 1, which is equal for keys of one class and share."""
+        share = self._taken.get(key_id, 0) + self._waiting[key_id] + 1
+        own = self._class_of.get(key_id, _NORMAL)
+        place = self._places.get((own, share))
+        if place is None:
+            # The key itself waits with fewer runs than its new share, and counts with all of them.
+            place = 1 + sum(min(number, max(0, share - taken)) for number, taken in self._shares[own])
+            others = LOWER_CLASS_SHARE - 1
+            higher, lower = sum(self._numbers[:own]), sum(self._numbers[own + 1 :])
+            place += min(higher, others * place) + min(lower, place // others)
+            self._places[own, share] = place
+        return place
+
+
+@dataclass(frozen=True)
 class WaitingRuns:
     """The waiting runs of a deployment in one snapshot; `taken` counts by key the segments that processes have."""
 
@@ -68,33 +104,21 @@ class WaitingRuns:
         suddenly take longer are not foreseen, and nothing is known while none has begun. Child runs have room of their
         own and do not count.
         """
-        waiting = Counter[str]()
-        classes = dict[str, int]()
-        for row in self.rows:
-            if not row.depth:
-                waiting[row.key_id] += row.queued - row.handed_over
-                classes[row.key_id] = _class_of(row)
-        if not waiting.total():
+        if self._queue.is_empty:
             return 0
         if not self.rate.begun:
             return None
-        share = self.taken.get(key_id, 0) + waiting[key_id] + 1
-        own = classes.get(key_id, _NORMAL)
-        place = 1 + sum(
-            number if other == key_id else min(number, max(0, share - self.taken.get(other, 0)))
-            for other, number in waiting.items()
-            if classes[other] == own
-        )
-        higher = sum(number for other, number in waiting.items() if classes[other] < own)
-        lower = sum(number for other, number in waiting.items() if classes[other] > own)
-        place += min(higher, _OTHERS * place) + min(lower, place // _OTHERS)
-        return place * self.rate.within // self.rate.begun
+        return self._queue.place(key_id) * self.rate.within // self.rate.begun
 
     def longest_start_wait(self) -> int | None:
         """Estimates the wait of a run that a key with waiting runs, or a person, starts now: the longest of them."""
         waits = [self.start_wait(key_id) for key_id in {OF_PEOPLE, *(row.key_id for row in self.rows)}]
         known = [wait for wait in waits if wait is not None]
         return max(known, default=None)
+
+    @cached_property
+    def _queue(self) -> _Queue:
+        return _Queue(self.rows, self.taken)
 
 
 def waiting_runs(tx: Tx, now: int) -> WaitingRuns:

@@ -142,7 +142,7 @@ interruptions = Table(
     "interruptions",
     METADATA,
     Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), primary_key=True),
-    # Position in the chain of runs that followed one another by themselves, from 1.
+    # Position in the chain of runs that followed one another automatically, from 1.
     Column("ordinal", Integer, nullable=False),
     Column("interrupted_at", BigInteger, nullable=False),
     # When the run is to be resumed; null once that is decided.

@@ -1,4 +1,4 @@
-"""Runs that lose their worker are resumed by themselves, if their workflow says so. (docs/flows.md)"""
+"""Runs that lose their worker are resumed automatically, if their workflow says so. (docs/flows.md)"""
 
 import json
 import threading
@@ -11,11 +11,14 @@ from sqlalchemy import update
 from backend.services.runs.resume.follow_up import InterruptedRuns
 from backend.services.runs.resume.service import RunResumer
 from backend.services.runs.start.service import RunStarter
+from backend.services.uploads.servicer import UploadsServicer
 from backend.services.uploads.staging import Uploads
 from backend.storage.statements import Command
 from backend.storage.tables.keys import api_keys
+from tests.services.calls import Caller
+from tests.services.runs.test_start_refusals import hold_licence
 from tests.services.runs.world import World
-from workflow_api.v1 import keys_pb2, runs_pb2
+from workflow_api.v1 import keys_pb2, runs_pb2, uploads_pb2
 
 WORKFLOW = """
 kind: Workflow
@@ -26,17 +29,34 @@ steps: [{step: first, agent: worker, environment: standard}]
 """
 
 
-def follower(world: World, folder: Path) -> InterruptedRuns:
+class CountedUploads(Uploads):
+    """Counts its copies of uploads; `meanwhile` happens before the next one."""
+
+    copies = 0
+    meanwhile: Callable[[], object] | None = None
+
+    def copy(self, upload_id: str, owner: str) -> str:
+        self.copies += 1
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return super().copy(upload_id, owner)
+
+
+def uploads_below(world: World, folder: Path) -> CountedUploads:
+    return CountedUploads(world.services, world.objects, folder / "more-uploads")
+
+
+def follower(world: World, uploads: Uploads) -> InterruptedRuns:
     """The rounds of another backend."""
     starter = RunStarter(world.services, world.runtime)
-    uploads = Uploads(world.services, world.objects, folder / "more-uploads")
     return InterruptedRuns(world.services, RunResumer(world.services, starter, uploads))
 
 
 @pytest.fixture
 def interrupted(world: World, tmp_path: Path) -> InterruptedRuns:
     world.workflows |= world.apply(WORKFLOW)
-    return follower(world, tmp_path)
+    return follower(world, uploads_below(world, tmp_path))
 
 
 def lose(world: World, run_id: str) -> None:
@@ -51,8 +71,18 @@ def lost(world: World, **fields: object) -> str:
     return run_id
 
 
-def follows(world: World, run_id: str) -> str:
-    return world.get(run_id).resumed_by
+def lost_with_a_file(world: World, uploads: Uploads) -> str:
+    """A lost run of a person who has uploaded a file for it."""
+    call = Caller(UploadsServicer(uploads), uploads_pb2.DESCRIPTOR.services_by_name["UploadsService"])
+    upload_id = call("BeginUpload", uploads_pb2.BeginUploadRequest()).upload_id
+    of_file = {"upload_id": upload_id, "number": 1}
+    call("AppendToUpload", uploads_pb2.AppendToUploadRequest(**of_file, parameter="uploads", name="a.txt", data=b"A"))
+    call("FinishUploadedFile", uploads_pb2.FinishUploadedFileRequest(**of_file))
+    return lost(world, key=None, upload_id=upload_id)
+
+
+def follows(world: World, run_id: str, key: str | None = "") -> str:
+    return world.get(run_id, key).resumed_by
 
 
 def warnings(world: World, run_id: str) -> str:
@@ -109,7 +139,7 @@ def test_a_run_that_ends_in_another_way_is_not_resumed(
     assert world.count("runs") == 1
 
 
-def test_at_most_three_runs_in_a_row_follow_by_themselves(world: World, interrupted: InterruptedRuns) -> None:
+def test_at_most_three_runs_in_a_row_are_resumed_automatically(world: World, interrupted: InterruptedRuns) -> None:
     run_id = lost(world)
     for _ in range(3):
         interrupted.round()
@@ -132,7 +162,7 @@ def test_a_person_who_resumes_takes_the_place_of_the_service(world: World, inter
 
 def test_several_backends_start_one_run(world: World, interrupted: InterruptedRuns, tmp_path: Path) -> None:
     lost_runs = [lost(world) for _ in range(6)]
-    others = [interrupted, follower(world, tmp_path), follower(world, tmp_path)]
+    others = [interrupted, *(follower(world, uploads_below(world, tmp_path)) for _ in range(2))]
     threads = [threading.Thread(target=each.round) for each in others]
     for thread in threads:
         thread.start()
@@ -141,6 +171,67 @@ def test_several_backends_start_one_run(world: World, interrupted: InterruptedRu
     interrupted.round()
     assert len({follows(world, run_id) for run_id in lost_runs}) == 6
     assert world.count("runs") == 12
+
+
+def test_of_several_backends_one_copies_the_files_of_a_run(
+    world: World, interrupted: InterruptedRuns, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = uploads_below(world, tmp_path), uploads_below(world, tmp_path)
+    run_id = lost_with_a_file(world, first)
+    first.meanwhile = follower(world, second).round
+    follower(world, first).round()
+    interrupted.round()
+    assert (first.copies, second.copies) == (1, 0)
+    assert world.get(follows(world, run_id, None), None).resumed_from == run_id
+    assert "is not resumed" not in caplog.text
+
+
+def test_a_backend_that_dies_while_it_resumes_a_run_delays_it_by_a_minute(
+    world: World, interrupted: InterruptedRuns, tmp_path: Path
+) -> None:
+    class DiedError(BaseException):
+        """The end of the process."""
+
+    def die() -> None:
+        raise DiedError
+
+    uploads = uploads_below(world, tmp_path)
+    run_id = lost_with_a_file(world, uploads)
+    uploads.meanwhile = die
+    with pytest.raises(DiedError):
+        follower(world, uploads).round()
+    interrupted.round()
+    assert not follows(world, run_id, None)
+    world.clock.advance(seconds=60)
+    interrupted.round()
+    assert world.get(follows(world, run_id, None), None).resumed_from == run_id
+
+
+def test_a_run_that_a_person_resumes_meanwhile_is_not_logged_as_left(
+    world: World, interrupted: InterruptedRuns, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    uploads = uploads_below(world, tmp_path)
+    run_id = lost_with_a_file(world, uploads)
+    resume = runs_pb2.ResumeRunRequest(run_id=run_id, idempotency_key="mine")
+    uploads.meanwhile = lambda: world.runs("ResumeRun", resume)
+    follower(world, uploads).round()
+    interrupted.round()
+    assert (uploads.copies, world.count("runs")) == (1, 2)
+    assert "is not resumed" not in caplog.text
+
+
+def test_a_refused_resume_that_is_tried_again_copies_no_files(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.workflows |= world.apply(WORKFLOW + "pii_policy: {mode: detect, stages: [outputs]}\n")
+    uploads = uploads_below(world, tmp_path)
+    lost_with_a_file(world, uploads)
+    hold_licence(world)
+    for _ in range(3):
+        follower(world, uploads).round()
+        world.clock.advance(seconds=20)
+    assert (uploads.copies, world.count("interruptions", "due_at IS NOT NULL")) == (0, 1)
+    assert "is not resumed" not in caplog.text, "it is not decided yet"
 
 
 def revoke(world: World, run_id: str) -> None:
@@ -169,6 +260,7 @@ def test_a_refused_resume_is_told_on_the_run(
     run = world.get(run_id, key=None)
     assert not run.HasField("resumed_by")
     (warning,) = run.summary.warnings
+    assert warning.startswith("It is not resumed automatically: ")
     assert why in warning
     assert world.count("runs") == 1
 

@@ -22,6 +22,7 @@ from backend.services.runs.start import sql as start_sql
 from backend.services.runs.start.rules import (
     ParsedStart,
     Resumption,
+    ValidatedInputs,
     earlier_run,
     is_bound,
     parse_start,
@@ -59,6 +60,7 @@ class _ResumePlan(NamedTuple):
     """A validated resume: the start of the new run, without uploaded files, and a decision for each step."""
 
     start: ParsedStart
+    inputs: ValidatedInputs
     version: int
     decisions: Sequence[StepDecision]
     upload_id: str | None
@@ -103,7 +105,7 @@ class RunResumer:
         return answer
 
     def follow(self, interrupted: DueRow) -> str:
-        """Starts the run that follows an interrupted one by itself, of its version; returns the new run's id.
+        """Starts the run that resumes an interrupted one automatically, of its version; returns the new run's id.
 
         Raises:
             ApiError: as `resume`.
@@ -121,7 +123,12 @@ class RunResumer:
 
     def _start(self, plan: _ResumePlan, caller: Principal) -> runs_pb2.StartRunResponse:
         """Starts the new run with a copy of the uploaded files; expires the copy if no new run was started."""
-        upload_id = "" if plan.upload_id is None else self._uploads.copy(plan.upload_id, caller.actor)
+        upload_id = ""
+        if plan.upload_id is not None:
+            # A start that is refused, which may be tried again for an hour, must not copy the files each time.
+            if (refusal := self._starter.refusal(plan.start, plan.inputs)) is not None:
+                raise refusal
+            upload_id = self._uploads.copy(plan.upload_id, caller.actor)
         started = None
         try:
             deferred = self._starter.start_parsed(plan.start._replace(upload_id=upload_id), caller)
@@ -200,7 +207,7 @@ class RunResumer:
         upload_id = None if found.uploaded is None else found.uploaded.upload_id
         resumption = Resumption(found.run.run_id, reused, request.again, items_reused)
         return _ResumePlan(
-            start._replace(resumption=resumption), found.now.version, decisions, upload_id, found.run.resumed_by
+            start._replace(resumption=resumption), inputs, found.now.version, decisions, upload_id, found.run.resumed_by
         )
 
     def _find(self, tx: Tx, request: runs_pb2.ResumeRunRequest, caller: Principal, at: int) -> _ResumeRows:

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Final, NamedTuple
 
-from backend.common.clock import to_text
+from backend.common.clock import to_text, utc_day
 from backend.common.errors import ApiError, invalid
 from backend.common.principal import Principal
 from backend.common.states import RunStatus
@@ -94,6 +94,14 @@ class RunStarter:
         )
         change.add_done_callback(partial(_settle, begun))
         return Deferred(change, partial(self._answer, start))
+
+    def refusal(self, start: ParsedStart, inputs: ValidatedInputs) -> ApiError | None:
+        """Returns why a new start would be refused at the moment, or None; the start itself is checked once more."""
+        day = utc_day(start.at)
+        facts = self._database.read(lambda tx: sql.facts(tx, start.key_id, start.idempotency_key, day))
+        if is_bound(facts, start.at) and facts.run_id is not None:
+            return None
+        return first_refusal(StartContext(start, facts, inputs.workflow, inputs))
 
     def fits_event_loop(self, request: runs_pb2.StartRunRequest) -> bool:
         """Returns whether `start` needs no read and validates the inputs in well under a millisecond."""

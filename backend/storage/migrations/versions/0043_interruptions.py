@@ -1,4 +1,4 @@
-"""Runs that lost their worker and are resumed by themselves."""
+"""Runs that lost their worker and are resumed automatically."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,9 +1,11 @@
 """The overview of resources, the page of secrets and that of retention."""
 
+import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from console.visit import ADMINISTRATORS
+from contract.refusals import Refusal
 from tests.unit.console.seen import MemoryServices, answered, html, roles_of
 from workflow_api.v1 import deployment_health_pb2 as pb
 from workflow_api.v1.definitions_pb2 import DefinitionSet, ListSetsResponse, SetMember
@@ -96,6 +98,18 @@ def test_what_is_kept_for_how_long_is_shown_with_the_next_removal() -> None:
         assert text in page
     for text in ('<a href="/workflows/wf_1">&lt;Digest&gt;</a>', "3 MB", "over 10,000", "?cursor=next#sizes"):
         assert text in page
+
+
+@pytest.mark.parametrize("code", ["runtime_error", "runtime_unreachable"])
+def test_retention_is_shown_without_sizes_where_the_backend_does_not_tell_them(code: str) -> None:
+    found = pb.Retention(schedules=[pb.RetentionSchedule(name="runs_erased", kept=Duration(seconds=90 * 86_400))])
+    services = MemoryServices(
+        {"DeploymentHealthService/GetRetention": found, "DeploymentHealthService/ListWorkflowSizes": Refusal(code)}
+    )
+    page = html(answered(services, "GET", "/deployment/retention"))
+    assert "90 days" in page
+    assert "The sizes are not known" in page
+    assert "There is no workflow yet" not in page
 
 
 def test_only_administrators_see_resources() -> None:

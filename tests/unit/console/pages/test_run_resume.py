@@ -32,10 +32,10 @@ def test_a_failed_run_has_the_button_and_only_operators_use_it() -> None:
 
 
 def test_an_interrupted_run_says_why_no_run_resumes_it() -> None:
-    lost = Run(summary=summary(status=RUN_STATUS_FAILED, warnings=["No run resumes it by itself: <revoked>."]))
+    lost = Run(summary=summary(status=RUN_STATUS_FAILED, warnings=["It is not resumed automatically: <revoked>."]))
     lost.error.code = "orphaned"
     page = html(answered(services(lost), "GET", ONE, HERE))
-    assert "No run resumes it by itself: &lt;revoked&gt;." in page
+    assert "It is not resumed automatically: &lt;revoked&gt;." in page
 
 
 def test_only_a_run_of_a_key_counts_as_a_start_of_that_key() -> None:
