@@ -35,6 +35,7 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
         "A start repeated with its key within that time is answered as before.",
     ),
     "usage_records": ("Single calls", "What the usage pages list as the newest calls and refusals."),
+    "usage_batches": ("Received reports of calls", "By which an edge that reports calls again counts them once."),
     "usage_hours": ("Counts of calls by the hour", "What the charts of usage are made of."),
     "model_usage": ("Use of models by attempts", "What the page of a run's use of models lists by step."),
     "model_usage_days": ("Use of models by the day", "What the pages of the use of models add up."),

@@ -68,7 +68,7 @@ _BY_CODE: Final[Mapping[str, str]] = {
     "input_materialisation_failed": "Check that the connector may read the prefix, and that it holds objects.",
     "wall_clock_limit_reached": "The time limit passed, waits for approvals included: raise `max_run_hours`.",
     "launch_failed": "The runtime could not start it. Nothing was done: run it again.",
-    "orphaned": "Its process ended. Resume it; `on_interruption: resume` of the workflow resumes it automatically.",
+    "orphaned": "Its process ended. Resume it, unless a run that its workflow asks for has taken over.",
     "license_unavailable": "The licence was on hold when it was to begin: see the deployment, then run it again.",
     "result_schema_mismatch": "The result is kept as the output result.json. Correct the agent, or the schema.",
 }

@@ -159,7 +159,7 @@ APPLIED_COLUMNS: Final = (
 
 def _sets(item: Record) -> str | None:
     before, after = item["previous_set"], item["set_name"]
-    return after if before in {None, after} else f"{before} → {after or '-'}"
+    return after if before == after or item["outcome"] == "created" else f"{before or '-'} → {after or '-'}"
 
 
 def _versions(item: Record) -> str:

@@ -75,7 +75,7 @@ def check_unnamed_objects(examined: ExaminedPart) -> Iterator[Finding]:
                 yield failed(_NAME, f"{each.key} could not be removed: {error}.", "Look at the rights on the objects.")
             else:
                 removed, removed_bytes = removed + 1, removed_bytes + each.size_bytes
-    yield ok(_NAME, f"Removed {removed:,} objects of {removed_bytes:,} bytes.")
+    yield ok(_NAME, f"Removed {removed:,} {'object' if removed == 1 else 'objects'} of {removed_bytes:,} bytes.")
 
 
 def _owner(key: str) -> str:

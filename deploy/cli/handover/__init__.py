@@ -1,6 +1,7 @@
 """`workflow-api keys handover`: the page that an administrator sends to a partner together with a key."""
 
 import datetime as dt
+import json
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, KeyId
 from deploy.cli.output.printing import Record, print_json
 from deploy.cli.output.records import PAGE, items_of, record_of, with_nulls
 from deploy.cli.run_outputs import replaced, writing
+from deploy.cli.run_start import workflow_definition
 from deploy.client.backend import BackendClient, connected
 from workflow_api.v1 import keys_pb2, webhooks_pb2, workflows_pb2
 
@@ -65,7 +67,8 @@ def handover(
         )
         webhooks = [with_nulls(item) for item in items_of(hooks)]
         workflows = _workflows(backend, key)
-    blocks = list(blocks_of(Handover(url, key, workflows, webhooks)))
+        parameters = _required(backend, next(iter(workflows))) if workflows else {}
+    blocks = list(blocks_of(Handover(url, key, workflows, parameters, webhooks)))
     if out is not None:
         at = dt.datetime.now(dt.UTC).replace(microsecond=0)
         content = as_pdf(blocks, at) if out.suffix == ".pdf" else as_markdown(blocks).encode()
@@ -77,6 +80,19 @@ def handover(
         print(as_markdown(blocks), end="")
     else:
         print(f"{out} is written. Send the credentials separately.")
+
+
+_EXAMPLES: Final = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
+
+
+def _required(backend: BackendClient, workflow_id: str) -> dict[str, object]:
+    """Returns the parameters that a start needs, with values of their types; text as dots that are to be replaced."""
+    definition = json.loads(workflow_definition(backend, workflow_id, None).definition)
+    return {
+        each["name"]: each["enum"][0] if each.get("enum") else _EXAMPLES.get(each["type"], "…")
+        for each in definition.get("parameters") or ()
+        if each.get("required")
+    }
 
 
 def _workflows(backend: BackendClient, key: Record) -> dict[str, str]:

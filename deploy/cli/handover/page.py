@@ -3,6 +3,7 @@
 No block has a credential: credentials are shown once, when they are issued, and the page has placeholders.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
@@ -40,11 +41,15 @@ Block: TypeAlias = Heading | Paragraph | Table | Snippet
 
 
 class Handover(NamedTuple):
-    """The facts of the page: the URL of the API, the key's record, names of workflows by id, records of webhooks."""
+    """The facts of the page: the URL of the API, the key's record, names of workflows by id, records of webhooks.
+
+    `parameters` are those that the first workflow requires, with values of their types.
+    """
 
     url: str
     key: Record
     workflows: Mapping[str, str]
+    parameters: Mapping[str, object]
     webhooks: Sequence[Record]
 
 
@@ -129,13 +134,15 @@ _START_IN_CURL: Final = """\
 curl -sS "$WORKFLOW_API_URL/api/v1/workflows/{workflow_id}/runs" \\
     -H "Authorization: Bearer $WORKFLOW_API_KEY" -H "X-Service-Key-External-Id: $WORKFLOW_API_EXTERNAL_ID" \\
     -H "Content-Type: application/json" -H "Idempotency-Key: order-1" \\
-    -d '{{"input_text": "…", "parameters": {{}}}}'"""
+    -d '{{"input_text": "…", "parameters": {parameters}}}'"""
 
 _START_IN_PYTHON: Final = """\
 from workflow_api_client import Client
 
 with Client.from_env() as client:
-    run = client.runs.start("{workflow_id}", input_text="…", idempotency_key="order-1")
+    run = client.runs.start(
+        "{workflow_id}", input_text="…", parameters={parameters}, idempotency_key="order-1"
+    )
     print(run.id)
 """
 
@@ -143,7 +150,11 @@ _START_IN_TYPESCRIPT: Final = """\
 import {{ Client }} from "workflow-api-client";
 
 const client = Client.fromEnv();
-const run = await client.runs.start("{workflow_id}", {{ inputText: "…", idempotencyKey: "order-1" }});
+const run = await client.runs.start("{workflow_id}", {{
+  inputText: "…",
+  parameters: {parameters},
+  idempotencyKey: "order-1",
+}});
 console.log(run.id);
 """
 
@@ -177,16 +188,22 @@ def _snippets(handover: Handover) -> Iterator[Block]:
         "Start a run. With an equal Idempotency-Key and body the start can be repeated without a second run."
         f" GET /workflows/{workflow_id} describes the parameters:"
     )
-    yield Snippet("bash", _START_IN_CURL.format(workflow_id=workflow_id))
+    as_json = json.dumps(handover.parameters, ensure_ascii=False)
+    yield Snippet("bash", _START_IN_CURL.format(workflow_id=workflow_id, parameters=as_json.replace("'", "'\\''")))
     reads = "runs:read" in scopes
     fetches = reads and "outputs:read" in scopes
     does = "Start a run, wait for its result and fetch its files" if fetches else "Start a run"
     yield Paragraph(f"{does} in Python, with the client of the service (pip install workflow-api-client):")
     in_python = (_READ_IN_PYTHON if reads else "", _FETCH_IN_PYTHON if fetches else "")
-    yield Snippet("python", _START_IN_PYTHON.format(workflow_id=workflow_id) + "".join(in_python))
+    yield Snippet(
+        "python",
+        _START_IN_PYTHON.format(workflow_id=workflow_id, parameters=dict(handover.parameters)) + "".join(in_python),
+    )
     yield Paragraph("In TypeScript, with its client for Node.js (npm install workflow-api-client):")
     in_typescript = (_READ_IN_TYPESCRIPT if reads else "", _FETCH_IN_TYPESCRIPT if fetches else "")
-    yield Snippet("typescript", _START_IN_TYPESCRIPT.format(workflow_id=workflow_id) + "".join(in_typescript))
+    yield Snippet(
+        "typescript", _START_IN_TYPESCRIPT.format(workflow_id=workflow_id, parameters=as_json) + "".join(in_typescript)
+    )
 
 
 def _refusals(key: Record) -> Iterator[tuple[str, str, str, str]]:

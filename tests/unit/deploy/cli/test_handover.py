@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pypdf
@@ -24,6 +25,7 @@ def key(backend: FakeBackend) -> keys_pb2.KeyRecord:
     backend.answers["GetKey"] = key
     backend.answers["ListWebhooks"] = webhooks_pb2.ListWebhooksResponse()
     workflows = [workflows_pb2.Workflow(workflow_id=f"wf_{n}", name=f"Flow {n}") for n in (1, 2)]
+    backend.answers["GetWorkflowDefinition"] = workflows_pb2.WorkflowDefinition(definition="{}")
     backend.answers["ListWorkflows"] = workflows_pb2.ListWorkflowsResponse(items=workflows)
     return key
 
@@ -88,6 +90,20 @@ def test_the_page_names_webhooks_with_their_messages(backend: FakeBackend, key: 
     hook.events.append(webhooks_pb2.WEBHOOK_EVENT_RUN_ENDED)
     backend.answers["ListWebhooks"] = webhooks_pb2.ListWebhooksResponse(items=[hook])
     assert "| https://shop.example.org/hook | active | run.ended |" in page(backend)
+
+
+def test_the_first_calls_have_what_the_workflow_requires(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
+    declared = [
+        {"name": "rows", "type": "integer", "required": True},
+        {"name": "kind", "type": "string", "required": True, "enum": ["it's", "other"]},
+        {"name": "day", "type": "string"},
+    ]
+    definition = json.dumps({"parameters": declared})
+    backend.answers["GetWorkflowDefinition"] = workflows_pb2.WorkflowDefinition(definition=definition)
+    text = page(backend)
+    assert """"parameters": {"rows": 1, "kind": "it'\\''s"}}'""" in text
+    assert """parameters={'rows': 1, 'kind': "it's"}""" in text
+    assert """parameters: {"rows": 1, "kind": "it's"},""" in text
 
 
 def test_a_revoked_key_is_said_to_be_useless(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
