@@ -14,7 +14,7 @@ from backend.common.ids import new_id
 from backend.common.json_text import canonical
 from backend.services.dependencies import Services
 from backend.services.notifications import sql
-from backend.services.notifications.rules import ANNOUNCED
+from backend.services.notifications.rules import ANNOUNCED, AttemptOutcome
 from backend.services.notifications.sql import ClaimedNotificationRow
 from backend.services.notifications.texts import NotificationText, test_text, text_of
 from backend.services.webhooks.rules import networks
@@ -92,7 +92,8 @@ class Notifier:
         if loop is None:
             return "stopped"
         message = test_text(new_id("msg"), self._services.deployment_id)
-        return asyncio.run_coroutine_threadsafe(self._attempt(name, message), loop).result()
+        attempt = asyncio.run_coroutine_threadsafe(self._attempt(name, message), loop)
+        return attempt.result().error
 
     def _run(self) -> None:
         assert self._loop is not None
@@ -156,8 +157,8 @@ class Notifier:
         if row is None:
             return self._poll_seconds
         if self._is_for(row):
-            error = await self._attempt(name, await self._in_thread(lambda: self._text(row)))
-            await self._write(lambda tx: self._record(tx, row, claim_id, error), name)
+            outcome = await self._attempt(name, await self._in_thread(lambda: self._text(row)))
+            await self._write(lambda tx: self._record(tx, row, claim_id, outcome), name)
         else:
             await self._write(lambda tx: sql.settle(tx, row, claim_id, None), name)
         return 0
@@ -174,22 +175,22 @@ class Notifier:
         target = self._settings.targets[row.target]
         return text_of(row, target, step, self._services.deployment_id, self._settings.console_url)
 
-    async def _attempt(self, name: str, message: NotificationText) -> str | None:
+    async def _attempt(self, name: str, message: NotificationText) -> AttemptOutcome:
         from backend.services.notifications.attempts import attempt
 
         target, seconds = self._settings.targets[name], self._settings.timeout_seconds
-        error = await attempt(target, self._services.secrets, message, self._sender, self._mail_threads, seconds)
-        metrics.NOTIFICATION_ATTEMPTS.add(name, "failed" if error else "sent")
-        return error
+        outcome = await attempt(target, self._services.secrets, message, self._sender, self._mail_threads, seconds)
+        metrics.NOTIFICATION_ATTEMPTS.add(name, "sent" if outcome.taken else "failed")
+        return outcome
 
-    def _record(self, tx: Tx, row: ClaimedNotificationRow, claim_id: str, error: str | None) -> None:
+    def _record(self, tx: Tx, row: ClaimedNotificationRow, claim_id: str, outcome: AttemptOutcome) -> None:
         at = self._services.clock()
         gives_up = row.attempts > len(BACK_OFF_MS)
-        next_at = None if error is None or gives_up else at + BACK_OFF_MS[row.attempts - 1]
+        next_at = None if outcome.taken or gives_up else at + BACK_OFF_MS[row.attempts - 1]
         if not sql.settle(tx, row, claim_id, next_at):
             return
-        sql.record_outcome(tx, row.target, error, at)
-        if error is not None and gives_up:
+        sql.record_outcome(tx, row.target, outcome, at)
+        if gives_up and not outcome.taken:
             tx.after_commit(lambda: _LOG.warning("Notification %s to %s is given up", row.message_id, row.target))
 
     async def _write(self, work: Callable[[Tx], T], name: str) -> T:

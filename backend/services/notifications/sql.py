@@ -24,7 +24,7 @@ from backend.common.clock import DAY_MS
 from backend.common.ids import new_id
 from backend.common.json_text import canonical
 from backend.common.states import ApprovalState, StepStatus
-from backend.services.notifications.rules import ANNOUNCED, QUIET_MS, RUN_EVENTS, NotificationEvent
+from backend.services.notifications.rules import ANNOUNCED, QUIET_MS, RUN_EVENTS, AttemptOutcome, NotificationEvent
 from backend.storage.database import Tx
 from backend.storage.retention import RowRetention
 from backend.storage.sql_expressions import Purge, containing
@@ -307,12 +307,12 @@ def settle(tx: Tx, row: ClaimedNotificationRow, claim_id: str, next_at: int | No
     return bool(tx.run(_SETTLE, of_target=row.target, of_message_id=row.message_id, of_claim=claim_id, next_at=next_at))
 
 
-def record_outcome(tx: Tx, target: str, error: str | None, at: int) -> None:
+def record_outcome(tx: Tx, target: str, outcome: AttemptOutcome, at: int) -> None:
     """Records the outcome of an attempt at a target."""
-    if error is None:
+    if outcome.taken:
         tx.enqueue(_DELIVERED, of_target=target, at_ms=at)
-    else:
-        tx.enqueue(_FAILED, of_target=target, at_ms=at, new_error=error)
+    if outcome.error is not None:
+        tx.enqueue(_FAILED, of_target=target, at_ms=at, new_error=outcome.error)
 
 
 def step_of(tx: Tx, event: str, run_id: str) -> str | None:
