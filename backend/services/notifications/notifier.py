@@ -15,12 +15,13 @@ from backend.common.json_text import canonical
 from backend.services.dependencies import Services
 from backend.services.notifications import sql
 from backend.services.notifications.rules import ANNOUNCED, AttemptOutcome
-from backend.services.notifications.sql import ClaimedNotificationRow
+from backend.services.notifications.sql import ClaimedNotificationRow, TargetRules
 from backend.services.notifications.texts import NotificationText, test_text, text_of
 from backend.services.webhooks.rules import networks
 from backend.settings import NotificationSettings
 from backend.storage.database import Tx
 from backend.storage.outage import RepeatedDatabaseWork
+from backend.storage.sql_expressions import listed
 
 T = TypeVar("T")
 
@@ -28,6 +29,7 @@ POLL_SECONDS: Final = 5.0
 BACK_OFF_MS: Final = (5_000, 60_000, 300_000, 900_000, *(hours * HOUR_MS for hours in (1, 2, 4, 8, 8)))
 """Milliseconds before each further attempt; after the last, within a day, a message is given up."""
 
+_MOST_ATTEMPTS: Final = len(BACK_OFF_MS) + 1
 _CLAIM_ALLOWANCE_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 1.0
 _GRACE_SECONDS: Final = 2.0
@@ -54,27 +56,29 @@ class Notifier:
         self._thread = threading.Thread(target=self._run, name="notifications", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken: dict[str, asyncio.Event] = {name: asyncio.Event() for name in settings.targets}
-        self._ended = False
+        self._stopping = asyncio.Event()
         self._rounds = RepeatedDatabaseWork(
             _LOG, "Rounds of notifications fail", "Rounds of notifications succeed again", logging.ERROR
         )
 
     def start(self) -> None:
         """Writes the targets of the settings to the database, and starts the thread if there are any."""
-        events = {name: canonical(sorted(each.events)) for name, each in self._settings.targets.items()}
+        rules = {
+            name: TargetRules(canonical(sorted(each.events)), listed(sorted(each.workflows)) or None)
+            for name, each in self._settings.targets.items()
+        }
         database = self._services.database
-        if {row.name: row.events for row in database.read(sql.targets)} != events:
-            database.write(lambda tx: sql.set_targets(tx, events), lock_key="notifications")
-        if events:
+        if {row.name: TargetRules(row.events, row.workflows) for row in database.read(sql.targets)} != rules:
+            database.write(lambda tx: sql.set_targets(tx, rules), lock_key="notifications")
+        if rules:
             self._loop = asyncio.new_event_loop()
             self._thread.start()
             database.listen(self._on_announced, ANNOUNCED)
 
     def stop(self) -> None:
         """Claims no more messages, and waits two seconds for attempts to end; other claims lapse."""
-        self._ended = True
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._wake)
+            self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
             self._loop.close()
             self._loop = None
@@ -93,7 +97,11 @@ class Notifier:
             return "stopped"
         message = test_text(new_id("msg"), self._services.deployment_id)
         attempt = asyncio.run_coroutine_threadsafe(self._attempt(name, message), loop)
-        return attempt.result().error
+        try:
+            return attempt.result(self._settings.timeout_seconds + _GRACE_SECONDS).error
+        except TimeoutError:
+            # The thread ended meanwhile.
+            return "timeout"
 
     def _run(self) -> None:
         assert self._loop is not None
@@ -116,23 +124,17 @@ class Notifier:
 
         self._sender = Sender(networks(self._settings.private_networks), self._settings.timeout_seconds)
         tasks = [asyncio.create_task(self._serve_target(name)) for name in self._settings.targets]
-        ended = asyncio.create_task(self._until_ended())
-        await ended
+        await self._stopping.wait()
+        self._wake()
         _, left = await asyncio.wait(tasks, timeout=_GRACE_SECONDS)
         for task in left:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._sender.close()
 
-    async def _until_ended(self) -> None:
-        event = self._woken[""] = asyncio.Event()
-        while not self._ended:
-            event.clear()
-            await event.wait()
-
     async def _serve_target(self, name: str) -> None:
         woken = self._woken[name]
-        while not self._ended:
+        while not self._stopping.is_set():
             woken.clear()
             try:
                 seconds = await self._send_due(name)
@@ -142,7 +144,7 @@ class Notifier:
                 seconds = _RETRY_SECONDS
             else:
                 self._rounds.succeeded()
-            if seconds and not self._ended:
+            if seconds and not self._stopping.is_set():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(woken.wait(), seconds)
 
@@ -156,16 +158,13 @@ class Notifier:
         row = await self._write(lambda tx: sql.claim(tx, name, claim_id, at, at + self._claim_ms), name)
         if row is None:
             return self._poll_seconds
-        if self._is_for(row):
-            outcome = await self._attempt(name, await self._in_thread(lambda: self._text(row)))
-            await self._write(lambda tx: self._record(tx, row, claim_id, outcome), name)
+        if row.attempts > _MOST_ATTEMPTS:
+            # No attempt came to an outcome: each failed unexpectedly, or its process died.
+            outcome = AttemptOutcome(False, "unfinished")
         else:
-            await self._write(lambda tx: sql.settle(tx, row, claim_id, None), name)
+            outcome = await self._attempt(name, await self._in_thread(lambda: self._text(row)))
+        await self._write(lambda tx: self._record(tx, row, claim_id, outcome), name)
         return 0
-
-    def _is_for(self, row: ClaimedNotificationRow) -> bool:
-        workflows = self._settings.targets[row.target].workflows
-        return not workflows or row.workflow_id is None or row.workflow_name in workflows
 
     def _text(self, row: ClaimedNotificationRow) -> NotificationText:
         run_id = row.run_id
@@ -185,7 +184,7 @@ class Notifier:
 
     def _record(self, tx: Tx, row: ClaimedNotificationRow, claim_id: str, outcome: AttemptOutcome) -> None:
         at = self._services.clock()
-        gives_up = row.attempts > len(BACK_OFF_MS)
+        gives_up = row.attempts >= _MOST_ATTEMPTS
         next_at = None if outcome.taken or gives_up else at + BACK_OFF_MS[row.attempts - 1]
         if not sql.settle(tx, row, claim_id, next_at):
             return
