@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -100,8 +100,9 @@ class Notifier:
         try:
             return attempt.result(self._settings.timeout_seconds + _GRACE_SECONDS).error
         except TimeoutError:
-            # The thread ended meanwhile.
             return "timeout"
+        except CancelledError:
+            return "stopped"
 
     def _run(self) -> None:
         assert self._loop is not None
@@ -126,10 +127,12 @@ class Notifier:
         tasks = [asyncio.create_task(self._serve_target(name)) for name in self._settings.targets]
         await self._stopping.wait()
         self._wake()
-        _, left = await asyncio.wait(tasks, timeout=_GRACE_SECONDS)
+        await asyncio.wait(tasks, timeout=_GRACE_SECONDS)
+        # Test messages are among these.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*left, return_exceptions=True)
         await self._sender.close()
 
     async def _serve_target(self, name: str) -> None:

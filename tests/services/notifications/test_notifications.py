@@ -269,4 +269,4 @@ def test_a_test_message_that_a_stop_interrupts_fails(notified: NotifiedWorld, ma
         tested = threads.submit(notifier.send_test, "operators")
         until(lambda: mail.attempts, "an attempt")
         notified.stop()
-        assert tested.result(timeout=30) == "timeout"
+        assert tested.result(timeout=30) == "stopped"
