@@ -247,8 +247,8 @@ class Backend:
         self._deliverer = Deliverer(services.database, services.clock, settings.webhooks)
         # A deployment for one command leaves the targets of the service alone.
         self._notifier = Notifier(services, settings.notifications) if settings.schedules else None
-        told = self._notifier is not None and bool(settings.notifications.targets)
-        self._finding_notifier = FindingNotifier(services) if told else None
+        has_targets = self._notifier is not None and bool(settings.notifications.targets)
+        self._finding_notifier = FindingNotifier(services) if has_targets else None
         starter = RunStarter(services, self._runtime)
         self._schedules = ScheduleRunner(services, starter) if settings.schedules else None
         resumer = RunResumer(services, starter, self._uploads)

@@ -94,7 +94,7 @@ def _equal_for_postgresql(element: in_order_equal, compiler: SQLCompiler, **opti
 
 
 class is_listed(GenericFunction[bool]):  # noqa: N801 - it is called as a function of SQL
-    """Condition that an id is among those of a parameter, which `listed` makes.
+    """Condition that an id or a name is among those of a parameter or a column, which `listed` makes.
 
     No index serves it, so a statement goes by the order of its rows, which a limit ends.
     """
@@ -102,9 +102,10 @@ class is_listed(GenericFunction[bool]):  # noqa: N801 - it is called as a functi
     type = Boolean()
     inherit_cache = True
 
-    def __init__(self, column: ColumnElement[str], parameter: str) -> None:
+    def __init__(self, column: ColumnElement[str], within: str | ColumnElement[str]) -> None:
+        texts = bindparam(within, type_=Text) if isinstance(within, str) else within
         quote = literal_column("'\"'", Text)
-        super().__init__(bindparam(parameter, type_=Text), quote + column + quote)
+        super().__init__(texts, quote + column + quote)
 
     def self_group(self, against: OperatorType | None = None) -> Self:  # noqa: ARG002 - SQLAlchemy's signature
         """Returns it as it is: it compiles to a comparison in brackets."""
@@ -122,7 +123,7 @@ def _listed_for_postgresql(element: is_listed, compiler: SQLCompiler, **options:
 
 
 def listed(ids: Iterable[str]) -> str:
-    """Returns the value of a parameter of `is_listed`."""
+    """Returns the value of a parameter or a column of `is_listed`."""
     return "".join(f'"{each}"' for each in ids)
 
 

@@ -48,7 +48,7 @@ def send_test(
     with connected(grpc) as backend:
         answer = backend.call(backend.deployment_health.SendTestNotification, request, _TEST_SECONDS)
     if answer.error:
-        raise CommandError(f"The target {name} took no message: {answer.error}.", code="notification_failed")
+        raise CommandError(f"The test of the target {name} failed: {answer.error}.", code="notification_failed")
     if as_json:
         print_json({"name": name, "sent": True})
     else:

@@ -1,6 +1,5 @@
 """Notifications of findings: certificates and keys that expire soon, and disks with little space."""
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -16,14 +15,10 @@ from backend.storage.outage import Ticker
 ROUND_SECONDS: Final = 60.0
 
 _KEY_SOON: Final = timedelta(days=7)
-_EVENTS: Final[Mapping[str, NotificationEvent]] = {
-    "certificate": NotificationEvent.CERTIFICATE_EXPIRING,
-    "disk": NotificationEvent.DISK_LOW,
-}
 
 
 class FindingNotifier:
-    """Looks for findings once a minute in every backend; each is told once within the quiet time of its event."""
+    """Looks for findings once a minute in every backend; each is sent once within the quiet time of its event."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -52,8 +47,8 @@ class FindingNotifier:
         def work(tx: Tx) -> None:
             tx.keeps_caches_valid = True
             for each in found:
-                kind = each.subject.partition(" ")[0]
-                notify(tx, _EVENTS[kind], each.subject, {"message": each.message}, now)
+                if each.event is not None:
+                    notify(tx, each.event, each.subject, {"message": each.message}, now)
             for key in keys:
                 left = time_left(timedelta(milliseconds=key.expires_at - now))
                 message = f"The key {key.name} ({key.key_id}) expires in {left}."

@@ -9,6 +9,7 @@ from typing import Final
 from backend.common.certificate_expiry import SOON, VERY_SOON, time_left
 from backend.common.clock import is_recent
 from backend.services.health.sql import ProcessRow, WorkerRow
+from backend.services.notifications.rules import NotificationEvent
 from backend.services.runs.backlog_sql import MAX_COUNTED, BacklogRow
 from contract.times import approximate
 from workflow_api.v1 import deployment_health_pb2 as pb
@@ -52,7 +53,9 @@ class HealthFinding:
     message: str
     remedy: str
     subject: str = ""
-    """The certificate or disk that it is about, for findings that are told to operators."""
+    """The certificate or disk that it is about, for findings that operators are notified of."""
+    event: NotificationEvent | None = None
+    """The event of its notification, for findings that operators are notified of."""
 
 
 def findings(figures: HealthFigures) -> list[HealthFinding]:
@@ -133,6 +136,7 @@ def of_certificates(processes: Iterable[ProcessRow], now: int) -> Iterator[Healt
                 f"The certificate of the {process.part} on {process.host} (process {process.pid}) {when}.",
                 "Replace its files, or that of an authority in them; they are read again without a restart.",
                 f"certificate {process.part} {process.host}",
+                NotificationEvent.CERTIFICATE_EXPIRING,
             )
 
 
@@ -154,6 +158,7 @@ def of_disks(processes: Iterable[ProcessRow], now: int) -> Iterator[HealthFindin
                     f"The disk of the {what} on {process.host} has {free / _GIGABYTE:,.1f} GB free{rate}.",
                     "Make room or a larger disk, or keep run data for fewer days.",
                     f"disk {what} {process.host}",
+                    NotificationEvent.DISK_LOW,
                 )
 
 

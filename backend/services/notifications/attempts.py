@@ -3,11 +3,13 @@
 import asyncio
 import json
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from backend.common.secrets import SecretError, Secrets
 from backend.services.notifications.mail import MailAttempt
+from backend.services.notifications.rules import AttemptOutcome
 from backend.services.notifications.texts import NotificationText
 from backend.services.webhooks.sender import Sender
 from backend.settings import NotificationTarget
@@ -42,23 +44,24 @@ async def attempt(
     sender: Sender,
     threads: Executor,
     seconds: float,
-) -> str | None:
-    """Sends a message; returns None for success, else a word for the failure."""
+) -> AttemptOutcome:
+    """Sends a message; never raises for a failure."""
     try:
         url = address_of(target, secrets)
     except SecretError:
-        return "secret"
+        return AttemptOutcome(False, "secret")
     if target.kind != "email":
         body = _slack(message) if target.kind == "slack" else _teams(message)
-        return (await sender.post(url, json.dumps(body), {})).error
+        error = (await sender.post(url, json.dumps(body), {})).error
+        return AttemptOutcome(error is None, error)
     mail = MailAttempt(url, seconds)
     sending = asyncio.get_running_loop().run_in_executor(threads, mail.send, target, message)
     try:
-        return await asyncio.wait_for(sending, seconds)
-    except TimeoutError:
-        return "timeout"
+        with suppress(TimeoutError):
+            await asyncio.wait_for(sending, seconds)
     finally:
         mail.cut()
+    return mail.outcome
 
 
 def _slack(message: NotificationText) -> dict[str, Any]:

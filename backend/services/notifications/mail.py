@@ -3,14 +3,15 @@
 import smtplib
 import socket
 import ssl
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from email import policy
 from email.message import EmailMessage
 from email.utils import formatdate
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
+from backend.services.notifications.rules import AttemptOutcome
 from backend.services.notifications.texts import NotificationText
 from backend.settings import NotificationTarget
 
@@ -35,49 +36,75 @@ class MailAttempt:
     def __init__(self, url: str, seconds: float) -> None:
         self._url = urlsplit(url)
         self._seconds = seconds
-        self._connection: smtplib.SMTP | None = None
+        self._socket: socket.socket | None = None
         self._ended = False
+        self.outcome = AttemptOutcome(False, "timeout")
+        """The outcome so far; the answer to the message decides it, however the connection ends."""
 
-    def send(self, target: NotificationTarget, message: NotificationText) -> str | None:
-        """Returns None once the server has taken the message, else a word for the failure; never raises for one."""
+    def send(self, target: NotificationTarget, message: NotificationText) -> None:
+        """Sends the message, and keeps the outcome; never raises for a failure."""
         try:
-            return self._exchange(target, message)
+            self._exchange(target, message)
         except (OSError, smtplib.SMTPException, ValueError) as error:
-            if self._ended:
-                return "timeout"
-            return next((word for kind, word in _FAILURES if isinstance(error, kind)), "connection")
+            if not self._ended:
+                word = next((word for kind, word in _FAILURES if isinstance(error, kind)), "connection")
+                self.outcome = AttemptOutcome(False, word)
+        finally:
+            if self._socket is not None:
+                self._socket.close()
 
-    def _exchange(self, target: NotificationTarget, message: NotificationText) -> str | None:
-        with self._connect() as connection:
-            self._connection = connection
-            if self._ended:
-                return "timeout"
-            if self._url.scheme == "smtp" and connection.has_extn("starttls"):
-                connection.starttls(context=ssl.create_default_context())
-                connection.ehlo()
-            elif self._url.scheme == "smtp" and self._url.password:
-                return "tls"
-            if self._url.username:
-                connection.login(unquote(self._url.username), unquote(self._url.password or ""))
-            refused = connection.send_message(_mail(target, message), target.sender, list(target.to))
-            return "recipients" if refused else None
+    def _exchange(self, target: NotificationTarget, message: NotificationText) -> None:
+        with closing(_Connection(self._url, self._seconds, self._on_opened)) as connection:
+            try:
+                self.outcome = self._deliver(connection, target, message)
+            finally:
+                with suppress(OSError):
+                    connection.quit()
+
+    def _deliver(
+        self, connection: smtplib.SMTP, target: NotificationTarget, message: NotificationText
+    ) -> AttemptOutcome:
+        connection.ehlo_or_helo_if_needed()
+        if self._url.scheme == "smtp" and connection.has_extn("starttls"):
+            connection.starttls(context=ssl.create_default_context())
+            connection.ehlo()
+        elif self._url.scheme == "smtp" and self._url.password:
+            return AttemptOutcome(False, "tls")
+        if self._url.username:
+            connection.login(unquote(self._url.username), unquote(self._url.password or ""))
+        refused = connection.send_message(_mail(target, message), target.sender, list(target.to))
+        # Another attempt would repeat the message to those that took it.
+        return AttemptOutcome(True, "recipients" if refused else None)
+
+    def _on_opened(self, opened: socket.socket) -> None:
+        # A copy, because TLS takes the socket over.
+        self._socket = opened.dup()
+        if self._ended:
+            self.cut()
 
     def cut(self) -> None:
         """Ends the attempt, however slowly the server answers."""
         self._ended = True
-        connection = self._connection
-        if connection is not None and connection.sock is not None:
+        opened = self._socket
+        if opened is not None:
             with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+                opened.shutdown(socket.SHUT_RDWR)
 
-    def _connect(self) -> smtplib.SMTP:
-        host = self._url.hostname or ""
-        port = self._url.port or _PORTS[self._url.scheme]
-        if self._url.scheme == "smtps":
-            return smtplib.SMTP_SSL(host, port, timeout=self._seconds, context=ssl.create_default_context())
-        connection = smtplib.SMTP(host, port, timeout=self._seconds)
-        connection.ehlo_or_helo_if_needed()
-        return connection
+
+class _Connection(smtplib.SMTP):
+    """A connection that hands over its socket before TLS and the greeting, both of which may be slow."""
+
+    def __init__(self, url: SplitResult, seconds: float, on_opened: Callable[[socket.socket], None]) -> None:
+        self._on_opened = on_opened
+        self._begins_with_tls = url.scheme == "smtps"
+        super().__init__(url.hostname or "", url.port or _PORTS[url.scheme], timeout=seconds)
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        opened = socket.create_connection((host, port), timeout)
+        self._on_opened(opened)
+        return (
+            ssl.create_default_context().wrap_socket(opened, server_hostname=host) if self._begins_with_tls else opened
+        )
 
 
 def _mail(target: NotificationTarget, message: NotificationText) -> EmailMessage:

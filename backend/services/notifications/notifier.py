@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -14,13 +14,14 @@ from backend.common.ids import new_id
 from backend.common.json_text import canonical
 from backend.services.dependencies import Services
 from backend.services.notifications import sql
-from backend.services.notifications.rules import ANNOUNCED
-from backend.services.notifications.sql import ClaimedNotificationRow
+from backend.services.notifications.rules import ANNOUNCED, AttemptOutcome
+from backend.services.notifications.sql import ClaimedNotificationRow, TargetRules
 from backend.services.notifications.texts import NotificationText, test_text, text_of
 from backend.services.webhooks.rules import networks
 from backend.settings import NotificationSettings
 from backend.storage.database import Tx
 from backend.storage.outage import RepeatedDatabaseWork
+from backend.storage.sql_expressions import listed
 
 T = TypeVar("T")
 
@@ -28,6 +29,7 @@ POLL_SECONDS: Final = 5.0
 BACK_OFF_MS: Final = (5_000, 60_000, 300_000, 900_000, *(hours * HOUR_MS for hours in (1, 2, 4, 8, 8)))
 """Milliseconds before each further attempt; after the last, within a day, a message is given up."""
 
+_MOST_ATTEMPTS: Final = len(BACK_OFF_MS) + 1
 _CLAIM_ALLOWANCE_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 1.0
 _GRACE_SECONDS: Final = 2.0
@@ -54,27 +56,29 @@ class Notifier:
         self._thread = threading.Thread(target=self._run, name="notifications", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken: dict[str, asyncio.Event] = {name: asyncio.Event() for name in settings.targets}
-        self._ended = False
+        self._stopping = asyncio.Event()
         self._rounds = RepeatedDatabaseWork(
             _LOG, "Rounds of notifications fail", "Rounds of notifications succeed again", logging.ERROR
         )
 
     def start(self) -> None:
         """Writes the targets of the settings to the database, and starts the thread if there are any."""
-        events = {name: canonical(sorted(each.events)) for name, each in self._settings.targets.items()}
+        rules = {
+            name: TargetRules(canonical(sorted(each.events)), listed(sorted(each.workflows)) or None)
+            for name, each in self._settings.targets.items()
+        }
         database = self._services.database
-        if {row.name: row.events for row in database.read(sql.targets)} != events:
-            database.write(lambda tx: sql.set_targets(tx, events), lock_key="notifications")
-        if events:
+        if {row.name: TargetRules(row.events, row.workflows) for row in database.read(sql.targets)} != rules:
+            database.write(lambda tx: sql.set_targets(tx, rules), lock_key="notifications")
+        if rules:
             self._loop = asyncio.new_event_loop()
             self._thread.start()
             database.listen(self._on_announced, ANNOUNCED)
 
     def stop(self) -> None:
         """Claims no more messages, and waits two seconds for attempts to end; other claims lapse."""
-        self._ended = True
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._wake)
+            self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
             self._loop.close()
             self._loop = None
@@ -92,7 +96,13 @@ class Notifier:
         if loop is None:
             return "stopped"
         message = test_text(new_id("msg"), self._services.deployment_id)
-        return asyncio.run_coroutine_threadsafe(self._attempt(name, message), loop).result()
+        attempt = asyncio.run_coroutine_threadsafe(self._attempt(name, message), loop)
+        try:
+            return attempt.result(self._settings.timeout_seconds + _GRACE_SECONDS).error
+        except TimeoutError:
+            return "timeout"
+        except CancelledError:
+            return "stopped"
 
     def _run(self) -> None:
         assert self._loop is not None
@@ -115,23 +125,19 @@ class Notifier:
 
         self._sender = Sender(networks(self._settings.private_networks), self._settings.timeout_seconds)
         tasks = [asyncio.create_task(self._serve_target(name)) for name in self._settings.targets]
-        ended = asyncio.create_task(self._until_ended())
-        await ended
-        _, left = await asyncio.wait(tasks, timeout=_GRACE_SECONDS)
+        await self._stopping.wait()
+        self._wake()
+        await asyncio.wait(tasks, timeout=_GRACE_SECONDS)
+        # Test messages are among these.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*left, return_exceptions=True)
         await self._sender.close()
-
-    async def _until_ended(self) -> None:
-        event = self._woken[""] = asyncio.Event()
-        while not self._ended:
-            event.clear()
-            await event.wait()
 
     async def _serve_target(self, name: str) -> None:
         woken = self._woken[name]
-        while not self._ended:
+        while not self._stopping.is_set():
             woken.clear()
             try:
                 seconds = await self._send_due(name)
@@ -141,7 +147,7 @@ class Notifier:
                 seconds = _RETRY_SECONDS
             else:
                 self._rounds.succeeded()
-            if seconds and not self._ended:
+            if seconds and not self._stopping.is_set():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(woken.wait(), seconds)
 
@@ -155,16 +161,13 @@ class Notifier:
         row = await self._write(lambda tx: sql.claim(tx, name, claim_id, at, at + self._claim_ms), name)
         if row is None:
             return self._poll_seconds
-        if self._is_for(row):
-            error = await self._attempt(name, await self._in_thread(lambda: self._text(row)))
-            await self._write(lambda tx: self._record(tx, row, claim_id, error), name)
+        if row.attempts > _MOST_ATTEMPTS:
+            # No attempt came to an outcome: each failed unexpectedly, or its process died.
+            outcome = AttemptOutcome(False, "unfinished")
         else:
-            await self._write(lambda tx: sql.settle(tx, row, claim_id, None), name)
+            outcome = await self._attempt(name, await self._in_thread(lambda: self._text(row)))
+        await self._write(lambda tx: self._record(tx, row, claim_id, outcome), name)
         return 0
-
-    def _is_for(self, row: ClaimedNotificationRow) -> bool:
-        workflows = self._settings.targets[row.target].workflows
-        return not workflows or row.workflow_id is None or row.workflow_name in workflows
 
     def _text(self, row: ClaimedNotificationRow) -> NotificationText:
         run_id = row.run_id
@@ -174,22 +177,22 @@ class Notifier:
         target = self._settings.targets[row.target]
         return text_of(row, target, step, self._services.deployment_id, self._settings.console_url)
 
-    async def _attempt(self, name: str, message: NotificationText) -> str | None:
+    async def _attempt(self, name: str, message: NotificationText) -> AttemptOutcome:
         from backend.services.notifications.attempts import attempt
 
         target, seconds = self._settings.targets[name], self._settings.timeout_seconds
-        error = await attempt(target, self._services.secrets, message, self._sender, self._mail_threads, seconds)
-        metrics.NOTIFICATION_ATTEMPTS.add(name, "failed" if error else "sent")
-        return error
+        outcome = await attempt(target, self._services.secrets, message, self._sender, self._mail_threads, seconds)
+        metrics.NOTIFICATION_ATTEMPTS.add(name, "sent" if outcome.taken else "failed")
+        return outcome
 
-    def _record(self, tx: Tx, row: ClaimedNotificationRow, claim_id: str, error: str | None) -> None:
+    def _record(self, tx: Tx, row: ClaimedNotificationRow, claim_id: str, outcome: AttemptOutcome) -> None:
         at = self._services.clock()
-        gives_up = row.attempts > len(BACK_OFF_MS)
-        next_at = None if error is None or gives_up else at + BACK_OFF_MS[row.attempts - 1]
+        gives_up = row.attempts >= _MOST_ATTEMPTS
+        next_at = None if outcome.taken or gives_up else at + BACK_OFF_MS[row.attempts - 1]
         if not sql.settle(tx, row, claim_id, next_at):
             return
-        sql.record_outcome(tx, row.target, error, at)
-        if error is not None and gives_up:
+        sql.record_outcome(tx, row.target, outcome, at)
+        if gives_up and not outcome.taken:
             tx.after_commit(lambda: _LOG.warning("Notification %s to %s is given up", row.message_id, row.target))
 
     async def _write(self, work: Callable[[Tx], T], name: str) -> T:

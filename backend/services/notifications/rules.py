@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from backend.common.clock import DAY_MS, HOUR_MS
 
@@ -20,6 +20,13 @@ class NotificationEvent(StrEnum):
     CERTIFICATE_EXPIRING = "certificate.expiring"
     DISK_LOW = "disk.low"
     KEY_EXPIRING = "key.expiring"
+
+
+class AttemptOutcome(NamedTuple):
+    """Outcome of an attempt: whether anybody took the message, and a word for a failure, even a partial one."""
+
+    taken: bool
+    error: str | None
 
 
 RUN_EVENTS: Final = (NotificationEvent.RUN_FAILED, NotificationEvent.RUN_WAITING)

@@ -15,6 +15,7 @@ from sqlalchemy import (
     insert,
     literal_column,
     null,
+    or_,
     select,
     tuple_,
     update,
@@ -24,10 +25,10 @@ from backend.common.clock import DAY_MS
 from backend.common.ids import new_id
 from backend.common.json_text import canonical
 from backend.common.states import ApprovalState, StepStatus
-from backend.services.notifications.rules import ANNOUNCED, QUIET_MS, RUN_EVENTS, NotificationEvent
+from backend.services.notifications.rules import ANNOUNCED, QUIET_MS, RUN_EVENTS, AttemptOutcome, NotificationEvent
 from backend.storage.database import Tx
 from backend.storage.retention import RowRetention
-from backend.storage.sql_expressions import Purge, containing
+from backend.storage.sql_expressions import Purge, containing, is_listed
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.notifications import NotificationTargetRow, notification_targets, notifications
 from backend.storage.tables.runs import NO_CHILD, runs
@@ -52,6 +53,13 @@ class ClaimedNotificationRow(NamedTuple):
     attempts: int
 
 
+class TargetRules(NamedTuple):
+    """What a target gets: its events and workflows, as in the columns of its row."""
+
+    events: str
+    workflows: str | None
+
+
 class PendingOfTargetRow(NamedTuple):
     """A target with the number of messages that wait for it."""
 
@@ -68,9 +76,11 @@ _ONE: ColumnElement[int] = literal_column("1")
 _TARGETS = Query(
     NotificationTargetRow, select_row(NotificationTargetRow, notification_targets).order_by(notification_targets.c.name)
 )
-_ADD_TARGET = Command(insert(notification_targets), ["name", "events"])
+_ADD_TARGET = Command(insert(notification_targets), ["name", *TargetRules._fields])
 _CHANGE_TARGET = Command(
-    update(notification_targets).where(notification_targets.c.name == _TARGET).values(events=bindparam("new_events"))
+    update(notification_targets)
+    .where(notification_targets.c.name == _TARGET)
+    .values(events=bindparam("new_events"), workflows=bindparam("new_workflows"))
 )
 _REMOVE_TARGET = Command(delete(notification_targets).where(notification_targets.c.name == _TARGET))
 
@@ -81,6 +91,13 @@ _HAS_ROOM = (
     .scalar_subquery()
 ) < literal_column(str(MOST_PENDING))
 _SUBSCRIBES = notification_targets.c.events.like(bindparam("of_event", type_=Text), escape="\\")
+_OF_ALL_WORKFLOWS = notification_targets.c.workflows.is_(null())
+
+
+def _names(workflow: ColumnElement[str]) -> ColumnElement[bool]:
+    return or_(_OF_ALL_WORKFLOWS, is_listed(workflow, notification_targets.c.workflows))
+
+
 _COLUMNS: Final = (
     "message_id",
     "target",
@@ -111,7 +128,7 @@ def _add_of_run(event: NotificationEvent) -> Command:
         )
         .select_from(runs)
         .join(notification_targets, _SUBSCRIBES)
-        .where(runs.c.run_id == bindparam("of_run_id"), NO_CHILD, _HAS_ROOM)
+        .where(runs.c.run_id == bindparam("of_run_id"), NO_CHILD, _names(runs.c.workflow_name), _HAS_ROOM)
     )
     return Command(insert(notifications).from_select(_COLUMNS, messages))
 
@@ -128,6 +145,14 @@ _IS_REPEATED = (
     )
     .exists()
 )
+_NAMES_WORKFLOW = or_(
+    cast(bindparam("new_workflow_id"), Text).is_(null()),
+    select(_ONE)
+    .select_from(workflows)
+    .where(workflows.c.workflow_id == cast(bindparam("new_workflow_id"), Text), _names(workflows.c.name))
+    .correlate(notification_targets)
+    .exists(),
+)
 _ADD = Command(
     insert(notifications).from_select(
         [name for name in _COLUMNS if name != "run_id"],
@@ -143,7 +168,7 @@ _ADD = Command(
             literal_column("0"),
         )
         .select_from(notification_targets)
-        .where(_SUBSCRIBES, _HAS_ROOM, ~_IS_REPEATED),
+        .where(_SUBSCRIBES, _NAMES_WORKFLOW, _HAS_ROOM, ~_IS_REPEATED),
     )
 )
 
@@ -243,16 +268,16 @@ def pending_of_targets(tx: Tx) -> dict[str, int]:
     return {row.target: row.pending for row in tx.all(_WAITING)}
 
 
-def set_targets(tx: Tx, events: Mapping[str, str]) -> None:
-    """Makes the targets those of the settings: their events, as JSON, by name. Others leave with their messages."""
+def set_targets(tx: Tx, rules: Mapping[str, TargetRules]) -> None:
+    """Makes the targets those of the settings, by name. Others leave with their messages."""
     present = {row.name: row for row in targets(tx)}
-    for name in present.keys() - events.keys():
+    for name in present.keys() - rules.keys():
         tx.enqueue(_REMOVE_TARGET, of_target=name)
-    for name, of_target in events.items():
+    for name, (events, names) in rules.items():
         if name not in present:
-            tx.enqueue(_ADD_TARGET, name=name, events=of_target)
-        elif present[name].events != of_target:
-            tx.enqueue(_CHANGE_TARGET, of_target=name, new_events=of_target)
+            tx.enqueue(_ADD_TARGET, name=name, events=events, workflows=names)
+        else:
+            tx.enqueue(_CHANGE_TARGET, of_target=name, new_events=events, new_workflows=names)
 
 
 def notify_of_run(tx: Tx, event: NotificationEvent, run_id: str, at: int) -> None:
@@ -307,12 +332,12 @@ def settle(tx: Tx, row: ClaimedNotificationRow, claim_id: str, next_at: int | No
     return bool(tx.run(_SETTLE, of_target=row.target, of_message_id=row.message_id, of_claim=claim_id, next_at=next_at))
 
 
-def record_outcome(tx: Tx, target: str, error: str | None, at: int) -> None:
+def record_outcome(tx: Tx, target: str, outcome: AttemptOutcome, at: int) -> None:
     """Records the outcome of an attempt at a target."""
-    if error is None:
+    if outcome.taken:
         tx.enqueue(_DELIVERED, of_target=target, at_ms=at)
-    else:
-        tx.enqueue(_FAILED, of_target=target, at_ms=at, new_error=error)
+    if outcome.error is not None:
+        tx.enqueue(_FAILED, of_target=target, at_ms=at, new_error=outcome.error)
 
 
 def step_of(tx: Tx, event: str, run_id: str) -> str | None:

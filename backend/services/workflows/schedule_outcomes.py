@@ -113,6 +113,6 @@ def fail(tx: Tx, row: ScheduleRow, due_at: int, refusal: ApiError, now: int) -> 
 def _report(tx: Tx, event: WebhookEvent, row: ScheduleRow, details: JsonObject, now: int) -> None:
     audit.record(tx, at=now, actor=ACTOR, action=event.value, target=row.workflow_id, details=details)
     add_schedule_messages(tx, event, row.workflow_id, canonical({"workflow_id": row.workflow_id, **details}), now)
-    told = {"schedule": label_of(row), "reason": str(details["reason"])}
-    notify(tx, NotificationEvent(event), row.schedule_id, told, now, workflow_id=row.workflow_id)
+    notification_details = {"schedule": label_of(row), "reason": str(details["reason"])}
+    notify(tx, NotificationEvent(event), row.schedule_id, notification_details, now, workflow_id=row.workflow_id)
     _LOG.warning("%s of workflow %s: %s", event.value, row.workflow_id, details["reason"])

@@ -706,6 +706,7 @@ CREATE INDEX ix_interruptions_due ON interruptions (due_at) WHERE due_at IS NOT 
 CREATE TABLE notification_targets (
 	name TEXT NOT NULL, 
 	events TEXT NOT NULL, 
+	workflows TEXT, 
 	delivered_at BIGINT, 
 	failed_at BIGINT, 
 	error TEXT, 

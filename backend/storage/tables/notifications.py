@@ -14,6 +14,8 @@ notification_targets = Table(
     Column("name", Text, primary_key=True),
     # JSON array of events.
     Column("events", Text, nullable=False),
+    # Names of the workflows whose events it gets, as `listed` writes them; null for all.
+    Column("workflows", Text),
     Column("delivered_at", BigInteger),
     Column("failed_at", BigInteger),
     # A word for the last failure; null since a later delivery.
@@ -26,6 +28,7 @@ class NotificationTargetRow(NamedTuple):
 
     name: str
     events: str
+    workflows: str | None
     delivered_at: int | None
     failed_at: int | None
     error: str | None

@@ -1,10 +1,13 @@
 """Messages to operators: what is sent, to whom, and once. (docs/operators-guide.md)"""
 
+from concurrent.futures import ThreadPoolExecutor
+
 from backend.common.clock import DAY_MS
 from backend.services.health import sql as health_sql
 from backend.services.health.finding_notifications import FindingNotifier
 from backend.services.health.sql import ProcessRow
 from backend.services.notifications import sql
+from backend.services.notifications.notifier import BACK_OFF_MS
 from backend.services.notifications.rules import NotificationEvent
 from backend.storage.database import Tx
 from tests.services.conftest import TestClock
@@ -198,3 +201,72 @@ def test_messages_for_a_dead_target_are_bounded(notified: NotifiedWorld) -> None
 
     notified.services.database.write(fill)
     assert notified.count("notifications") == sql.MOST_PENDING
+
+
+def test_messages_of_other_workflows_take_no_place_of_a_target(notified: NotifiedWorld) -> None:
+    notified.target("operators", "smtp://127.0.0.1:1", workflows=("Gated",))
+    notified.notify()
+    notified.stop()
+    other = notified.failed()
+
+    def fill(tx: Tx) -> None:
+        for _ in range(sql.MOST_PENDING):
+            sql.notify_of_run(tx, NotificationEvent.RUN_FAILED, other, notified.clock())
+
+    notified.services.database.write(fill)
+    wanted = notified.failed("Gated")
+    assert [each.run_id for each in notified.dump("notifications")] == [wanted]
+
+
+def test_schedules_are_told_to_targets_of_their_workflow_and_findings_to_all(notified: NotifiedWorld) -> None:
+    notified.target("operators", "smtp://127.0.0.1:1", workflows=("Gated", "Other"))
+    notified.notify()
+    notified.stop()
+    ids = {each.name: each.workflow_id for each in notified.dump("workflows")}
+
+    def work(tx: Tx) -> None:
+        for workflow_id in (ids["Plain"], ids["Gated"], "wf_gone"):
+            event, now = NotificationEvent.SCHEDULE_FAILED, notified.clock()
+            sql.notify(tx, event, f"of {workflow_id}", {}, now, workflow_id=workflow_id)
+        sql.notify(tx, NotificationEvent.DISK_LOW, "disk", {}, notified.clock())
+
+    notified.services.database.write(work)
+    assert {each.subject for each in notified.dump("notifications")} == {f"of {ids['Gated']}", "disk"}
+
+
+def test_a_target_gets_the_workflows_of_the_newest_settings(notified: NotifiedWorld) -> None:
+    for workflows, count in (((), 1), (("Gated",), 1), (("Gated", "Plain"), 2)):
+        notified.target("operators", "smtp://127.0.0.1:1", workflows=workflows)
+        notified.notify()
+        notified.stop()
+        notified.failed()
+        assert notified.count("notifications") == count
+
+
+def test_a_message_whose_attempts_never_end_is_given_up(
+    notified: NotifiedWorld, mail: MailServer, clock: TestClock
+) -> None:
+    notified.target("operators", mail.url)
+    notified.notify()
+    notified.stop()
+    notified.failed()
+    for _ in range(len(BACK_OFF_MS) + 1):
+        database = notified.services.database
+        assert database.write(lambda tx: sql.claim(tx, "operators", "clm_dead", clock(), clock() + 20_000))
+        clock.advance(seconds=21)
+    notified.notify()
+    until(lambda: notified.dump("notification_targets")[0].error == "unfinished", "the end of the message")
+    assert [each.due_at for each in notified.dump("notifications")] == [None]
+    assert not mail.mails
+
+
+def test_a_test_message_that_a_stop_interrupts_fails(notified: NotifiedWorld, mail: MailServer) -> None:
+    notified.target("operators", mail.url)
+    mail.gate.clear()
+    # The stop waits for a shorter time than the attempt may take.
+    notifier = notified.notify(timeout_seconds=4.0)
+    with ThreadPoolExecutor() as threads:
+        tested = threads.submit(notifier.send_test, "operators")
+        until(lambda: mail.attempts, "an attempt")
+        notified.stop()
+        assert tested.result(timeout=30) == "stopped"

@@ -15,6 +15,7 @@ def upgrade() -> None:
         "notification_targets",
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("events", sa.Text(), nullable=False),
+        sa.Column("workflows", sa.Text(), nullable=True),
         sa.Column("delivered_at", sa.BigInteger(), nullable=True),
         sa.Column("failed_at", sa.BigInteger(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
