@@ -54,6 +54,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "connector": "Connector",
     "knowledge_graph": "Knowledge graph",
     "model_provider": "Models of",
+    "notification": "Notifications to",
 }
 
 

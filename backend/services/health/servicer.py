@@ -24,7 +24,7 @@ from backend.services.notifications.notifier import Notifier
 from backend.services.runs.backlog_sql import BacklogRow, backlog
 from backend.services.runs.waiting_runs import OF_PEOPLE, Waiting, WaitingRuns, waiting_runs
 from backend.services.workflows.sql import former_name
-from backend.settings import ModelProvider
+from backend.settings import ModelProvider, NotificationTarget
 from backend.storage.database import Tx
 from backend.storage.retention import RetentionJob
 from backend.storage.tables.notifications import NotificationTargetRow
@@ -50,8 +50,13 @@ def retention_message(upkeep: RetentionJob, days: int, oldest: int | None) -> pb
     )
 
 
-def secret_use(secrets: Secrets, rows: Iterable[SecretRow], models: Mapping[str, ModelProvider]) -> pb.SecretUse:
-    """Returns the secrets that settings, resources and model providers name, and whether each can be read."""
+def secret_use(
+    secrets: Secrets,
+    rows: Iterable[SecretRow],
+    models: Mapping[str, ModelProvider],
+    targets: Mapping[str, NotificationTarget],
+) -> pb.SecretUse:
+    """Returns the secrets that settings, resources, models and notifications name, and whether each can be read."""
     users: defaultdict[str, list[pb.SecretUser]] = defaultdict(list)
     for row in rows:
         for name in _named(row):
@@ -59,6 +64,8 @@ def secret_use(secrets: Secrets, rows: Iterable[SecretRow], models: Mapping[str,
     for provider, defaults in sorted(models.items()):
         if defaults.api_key is not None:
             users[defaults.api_key].append(pb.SecretUser(kind="model_provider", name=provider))
+    for target, settings in sorted(targets.items()):
+        users[settings.url].append(pb.SecretUser(kind="notification", name=target))
     names = sorted({*secrets.names, *users})
     return pb.SecretUse(secrets=[_secret(secrets, name, users[name]) for name in names])
 
@@ -191,7 +198,8 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
     def GetSecretUse(self, request: pb.GetSecretUseRequest, context: grpc.ServicerContext) -> pb.SecretUse:
         """Returns the secrets in use, and whether each can be read; no value leaves this process."""
         rows = self._services.database.read(sql.secrets_of_resources)
-        return secret_use(self._services.secrets, rows, self._models)
+        targets = {} if self._notifier is None else self._notifier.targets
+        return secret_use(self._services.secrets, rows, self._models, targets)
 
     def SendTestNotification(
         self, request: pb.SendTestNotificationRequest, context: grpc.ServicerContext

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final, TypeVar
@@ -18,7 +18,7 @@ from backend.services.notifications.rules import ANNOUNCED, AttemptOutcome
 from backend.services.notifications.sql import ClaimedNotificationRow, TargetRules
 from backend.services.notifications.texts import NotificationText, test_text, text_of
 from backend.services.webhooks.rules import networks
-from backend.settings import NotificationSettings
+from backend.settings import NotificationSettings, NotificationTarget
 from backend.storage.database import Tx
 from backend.storage.outage import RepeatedDatabaseWork
 from backend.storage.sql_expressions import listed
@@ -86,9 +86,9 @@ class Notifier:
         self._mail_threads.shutdown(wait=False, cancel_futures=True)
 
     @property
-    def targets(self) -> Collection[str]:
-        """The names of the targets."""
-        return self._settings.targets.keys()
+    def targets(self) -> Mapping[str, NotificationTarget]:
+        """The targets by name."""
+        return self._settings.targets
 
     def send_test(self, name: str) -> str | None:
         """Sends a test message now; returns None for success, else a word for the failure. From any thread."""

@@ -458,7 +458,7 @@ class SecretUser(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """`agent`, `connector`, `knowledge_graph`, or `model_provider` of the settings."""
+    """`agent`, `connector`, `knowledge_graph`, or `model_provider` and `notification` of the settings."""
     name: _builtins.str
     """Its name."""
     id: _builtins.str

@@ -13,7 +13,7 @@ from backend.services.health.rules import has_little_space
 from backend.services.health.servicer import secret_use
 from backend.services.health.sql import SecretRow
 from backend.services.live_edges import LiveEdges
-from backend.settings import ModelProvider
+from backend.settings import ModelProvider, NotificationTarget
 from contract.times import to_timestamp
 from contract.versions import RELEASE
 from tests.services.calls import Caller
@@ -138,11 +138,12 @@ def test_secrets_are_told_by_name_with_what_names_them_and_never_with_a_value() 
         SecretRow("con_1", "connector", "inbox", secret="inbox-key", api_key=None, secrets=None),
         SecretRow("agt_1", "agent", "writer", secret=None, api_key="openai", secrets='["inbox-key", "token"]'),
     ]
-    found = secret_use(secrets, rows, {"openai": ModelProvider(api_key="openai")})
+    targets = {"operators": NotificationTarget(kind="slack", url="left", events=["run.failed"])}
+    found = secret_use(secrets, rows, {"openai": ModelProvider(api_key="openai")}, targets)
     told = {each.name: (each.state, each.kept_in, [user.name for user in each.used_by]) for each in found.secrets}
     assert told == {
         "inbox-key": (deployment_health_pb2.SECRET_STATE_SET, "environment", ["inbox", "writer"]),
-        "left": (deployment_health_pb2.SECRET_STATE_UNREADABLE, "file", []),
+        "left": (deployment_health_pb2.SECRET_STATE_UNREADABLE, "file", ["operators"]),
         "openai": (deployment_health_pb2.SECRET_STATE_UNREADABLE, "environment", ["writer", "openai"]),
         "token": (deployment_health_pb2.SECRET_STATE_MISSING, "", ["writer"]),
     }
