@@ -27,6 +27,7 @@ from tests.support.wire import BASE, Address
 pytestmark = pytest.mark.long
 
 FREE = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+DEMONSTRATION = ("--demo", *FREE, "--console", "127.0.0.1:0")
 
 
 @contextmanager
@@ -190,7 +191,7 @@ def test_a_redis_secret_that_cannot_be_read_stops_the_start(tmp_path: Path) -> N
 def record_of_a_start(data: Path) -> dict[str, Any]:
     """Starts a demonstration, stops it, and returns the object that it printed."""
     with subprocess.Popen(
-        [COMMAND, "serve", "--demo", "--data", str(data), *FREE, "--json"],
+        [COMMAND, "serve", *DEMONSTRATION, "--data", str(data), "--json"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         encoding="utf-8",
@@ -236,7 +237,7 @@ def pasted(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_later_start_says_the_whole_command_that_resets_the_password(tmp_path: Path) -> None:
     record_of_a_start(tmp_path / "data")
-    with served("serve", "--demo", "--data", str(tmp_path / "data"), *FREE) as (process, _):
+    with served("serve", *DEMONSTRATION, "--data", str(tmp_path / "data")) as (process, _):
         _, line, console, _ = block(process)
         (reset,) = re.findall(r"`(.+)`", console)
         changed = pasted(reset, tmp_path)
@@ -246,7 +247,7 @@ def test_a_later_start_says_the_whole_command_that_resets_the_password(tmp_path:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_calls_that_a_demonstration_gives_work(tmp_path: Path) -> None:
-    with served("serve", "--demo", "--data", str(tmp_path / "data"), *FREE) as (process, _):
+    with served("serve", *DEMONSTRATION, "--data", str(tmp_path / "data")) as (process, _):
         _, line, console, file = block(process)
         started = pasted(line, tmp_path)
         called = pasted(Path(file.rpartition(": ")[2]).read_text(), tmp_path)

@@ -69,6 +69,7 @@ def test_the_document_lists_exactly_the_metrics_that_a_service_reports(metered: 
         "workflow_api_model_cost_microusd_total",
         "workflow_api_model_tokens_total",
         "workflow_api_model_unpriced_calls_total",
+        "workflow_api_notification_attempts_total",
         "workflow_api_redaction_seconds",
     }
 

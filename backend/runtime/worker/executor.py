@@ -123,7 +123,9 @@ class Executor:
             self.sessions.start(self._sandbox, on_free)
             self._refuse_other_worker_host()
             because = f", because {self._sandbox.refused}" if self._sandbox.refused else ""
-            _LOG.info("Steps are isolated by %s%s", self._sandbox.layer.name, because)
+            # The usual layer is no news.
+            level = logging.INFO if because else logging.DEBUG
+            _LOG.log(level, "Steps are isolated by %s%s", self._sandbox.layer.name, because)
             self.publisher.start()
             self._final_sweeps.start()
             self._leftovers.start()

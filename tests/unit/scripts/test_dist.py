@@ -80,7 +80,8 @@ def commands(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def demonstration(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A served demonstration; the line that it prints to paste."""
     folder = tmp_path_factory.mktemp("served")
-    options = ("--demo", "--data", folder / "data", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+    free = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--console", "127.0.0.1:0")
+    options = ("--demo", "--data", folder / "data", *free)
     with (
         (folder / "log").open("w") as log,
         subprocess.Popen(
