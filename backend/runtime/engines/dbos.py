@@ -30,6 +30,7 @@ _DBOS_LOG: Final = logging.getLogger("dbos")
 
 # Errors of DBOS that do not derive from Exception.
 _OTHER_ERRORS: Final = (dbos_error.DBOSWorkflowCancelledError, dbos_error.DBOSWorkflowConflictIDError)
+_LISTENER_LOST: Final = "Notification listener error"
 _NAME: Final = "workflow-api"
 _WORKFLOW: Final = "segment"
 # DBOS would derive a version from the code.
@@ -225,15 +226,18 @@ class DbosWorker:
 class OutageFilter(logging.Filter):
     """Drops log records during outages of the database: DBOS polls every second, and logs every failure.
 
-    DBOS may notice an outage first; then `healthy` asks the database, which records the outage.
+    DBOS may notice an outage first; then `healthy` asks the database, which records the outage. DBOS's listener notices
+    while other connections still answer; it connects again by itself, and nothing here waits for it.
     """
 
     def __init__(self, healthy: Callable[[], bool]) -> None:
         super().__init__()
         self._healthy = healthy
 
-    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - any that DBOS logs
+    def filter(self, record: logging.LogRecord) -> bool:
         """Returns whether the record is logged."""
+        if record.getMessage().startswith(_LISTENER_LOST):
+            return False
         if not OUTAGE.lasts:
             self._healthy()
         return not OUTAGE.lasts

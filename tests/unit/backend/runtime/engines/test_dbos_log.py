@@ -29,3 +29,8 @@ def test_what_dbos_logs_is_logged_only_where_the_database_answers(outage: Outage
 
     assert not OutageFilter(unhealthy).filter(record())
     assert not OutageFilter(lambda: True).filter(record())
+
+
+def test_a_lost_listener_of_dbos_is_not_logged(outage: Outage) -> None:
+    lost = logging.LogRecord("dbos", logging.WARNING, "db.py", 434, "Notification listener error: %s", ("gone",), None)
+    assert not OutageFilter(lambda: True).filter(lost)
