@@ -14,7 +14,7 @@ class KeyPriority(StrEnum):
 
 
 LOWER_CLASS_SHARE: Final = 8
-"""Of as many runs that begin while keys of several classes wait, one at least is of each lower class."""
+"""Number of begun runs among which each lower class that waits has at least one."""
 
 
 class RunStatus(StrEnum):

@@ -172,7 +172,7 @@ def _link(given: Mapping[str, str], **changed: str) -> str:
 
 
 class _Names(NamedTuple):
-    """Names for ids in records: of workflows, and what was decided, by approval."""
+    """Names of workflows and titles of approvals, by the ids in records."""
 
     workflows: Mapping[str, str]
     decisions: Mapping[str, RunDecision]

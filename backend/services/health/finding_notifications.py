@@ -54,5 +54,5 @@ class FindingNotifier:
                 message = f"The key {key.name} ({key.key_id}) expires in {left}."
                 notify(tx, NotificationEvent.KEY_EXPIRING, key.key_id, {"message": message}, now)
 
-        # One lock, so that of several backends one writes.
+        # One lock lets only one of several backends write.
         database.write(work, lock_key="notifications")

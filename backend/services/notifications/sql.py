@@ -54,7 +54,7 @@ class ClaimedNotificationRow(NamedTuple):
 
 
 class TargetRules(NamedTuple):
-    """What a target gets: its events and workflows, as in the columns of its row."""
+    """Events and workflows of a target, as in the columns of its row."""
 
     events: str
     workflows: str | None

@@ -101,8 +101,8 @@ class WaitingRuns:
         while the oldest waiting run waited, in the last five minutes at most. Keys get fair shares: before the run
         begin the waiting runs of its key, and as many of each other key of its priority as bring that key to an equal
         number in process; of eight runs, one at least is of each lower priority. Later starts, approvals and runs that
-        suddenly take longer are not foreseen, and nothing is known while none has begun. Child runs have room of their
-        own and do not count.
+        suddenly take longer are not foreseen, and the wait is unknown while no run has begun. Child runs have room of
+        their own and do not count.
         """
         if self._queue.is_empty:
             return 0

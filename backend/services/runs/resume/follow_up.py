@@ -48,7 +48,7 @@ class InterruptedRuns:
         now = self._clock()
         for run in self._database.read(lambda tx: interruptions_sql.due(tx, now, _MOST_AT_ONCE)):
             try:
-                # Reserved before uploaded files are copied, so that of several backends one copies them.
+                # The claim comes before the copies of uploaded files, so that only one backend makes them.
                 if self._write(run, partial(interruptions.claim, run=run, at=self._clock())):
                     self._follow(run)
             except DatabaseUnavailableError:
